@@ -25,6 +25,8 @@ enum dtype {
 extern const char *const dtype_name[N_STORED]; /* "f64" "f32" "f16" "bf16" "e4m3" "e5m2" */
 extern const int32_t dtype_size[N_STORED];     /* bytes */
 extern const double dtype_unit[N_STORED]; /* unit roundoff u: half the gap between 1 and the next number */
+/* "f16", or "f16+e4m3" where K and V are of another type than Q. */
+const char *dtype_pair_name(enum dtype q, enum dtype kv);
 /* Of the first N_DTYPES. */
 bool dtype_parse(const char *s, enum dtype *out);
 /* Of the others. */

@@ -39,6 +39,11 @@ static inline enum dtype heads_kv_dtype(const struct heads *h)
     return heads_fp8(h) ? h->kv_fp8 : h->dtype;
 }
 
+static inline const char *heads_dtype_name(const struct heads *h)
+{
+    return dtype_pair_name(h->dtype, heads_kv_dtype(h));
+}
+
 /* Bytes of an element of K and V: 8, 4, 2 or 1. */
 static inline int32_t heads_kv_bytes(const struct heads *h)
 {

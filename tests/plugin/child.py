@@ -7,7 +7,23 @@ import numpy as np
 import treeattn
 
 
-@treeattn.kernel(view="paged", max_pairs=2e6)
+def fp8_numbers(mantissa, bias):
+    code = np.arange(256)
+    exponent, rest = code % 128 >> mantissa, code % (1 << mantissa)
+    size = np.ldexp(rest + np.where(exponent > 0, 1 << mantissa, 0), np.maximum(exponent, 1) - bias - mantissa)
+    return np.where(code < 128, size, -size).astype(np.float32)  # NaN and infinities are nobody's token
+
+
+FP8 = {"e4m3": fp8_numbers(3, 7), "e5m2": fp8_numbers(2, 15)}
+KV = ("e4m3", "e5m2", "headscales")
+
+
+def numbers(c, x, scale):
+    """[.., KV heads, d] of K or V."""
+    return x if scale is None else FP8[c.kv_dtype][x] * scale[:, None]
+
+
+@treeattn.kernel(view="paged", max_pairs=2e6, features=KV)
 def numpy_paged(c):
     n, heads, d = c.q.shape
     wide = np.float64 if c.dtype == "f64" else np.float32
@@ -17,7 +33,10 @@ def numpy_paged(c):
         if len(pages) == 0:
             continue
         tokens = (len(pages) - 1) * c.page_size + c.last_page_len[i]
-        k, v = (x[pages].reshape(-1, c.kv_heads, d)[:tokens].astype(wide) for x in (c.k, c.v))
+        k, v = (
+            numbers(c, x[pages].reshape(-1, c.kv_heads, d)[:tokens], scale).astype(wide)
+            for x, scale in ((c.k, c.k_scale), (c.v, c.v_scale))
+        )
         for h in range(heads):
             g = h // (heads // c.kv_heads)
             logit = (k[:, g] @ c.q[i, h].astype(wide)) * wide(c.scale)
@@ -27,12 +46,12 @@ def numpy_paged(c):
     return o, lse
 
 
-@treeattn.partial()
+@treeattn.partial(features=KV)
 def numpy_partial(c):
     n, heads, d = c.q.shape
     wide = np.float64 if c.dtype == "f64" else np.float32
     group = np.arange(heads) // (heads // c.kv_heads)
-    k, v = (x[c.tokens][:, group].astype(wide) for x in (c.k, c.v))
+    k, v = (numbers(c, x[c.tokens], scale)[:, group].astype(wide) for x, scale in ((c.k, c.k_scale), (c.v, c.v_scale)))
     logit = np.einsum("nhd,thd->nht", c.q.astype(wide), k) * wide(c.scale)
     if c.sees is not None:
         logit[np.broadcast_to(~c.sees[:, None, :], logit.shape)] = -np.inf

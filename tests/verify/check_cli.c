@@ -169,7 +169,7 @@ TEST(what_did_not_run_has_no_time)
     struct result r = judge_case(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
     struct printer t = {.f = f, .column = result_columns};
-    result_row(&t, &r, c.spec.heads.dtype, "-");
+    result_row(&t, &r, &c.spec.heads, "-");
     fclose(f);
     ck_assert_msg(strstr(text, "\tFAIL\tBAD_PLAN\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
 }

@@ -23,7 +23,8 @@ enum {
     DRAW_SINKS,
     DRAW_WINDOW,
     DRAW_KV,
-    DRAW_HEAD_SCALES
+    DRAW_HEAD_SCALES,
+    DRAW_MIXED
 };
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
@@ -151,8 +152,20 @@ static bool worth_aligning(const struct tree *t, int32_t page)
 
 enum { SOFT_CAP_GIVEN = 30, WINDOW_GIVEN = 64 };
 
+/* A function of the case alone, which may come from a list. */
+static uint32_t mixed_features(const struct problem_spec *s)
+{
+    static const uint32_t kv[] = {0, UINT32_C(1) << FEATURE_E4M3, UINT32_C(1) << FEATURE_E5M2};
+    uint64_t at = (uint64_t)s->heads.d + 1000 * (uint64_t)s->page_size + 100000000 * (uint64_t)s->fill,
+             x = rng_u64(s->seed, DRAW_MIXED, at);
+    uint32_t some = (uint32_t)x & ~FEATURES_FP8 & ((UINT32_C(1) << N_FEATURES) - 1),
+             narrow = kv[(x >> 32) % 3];
+    return some | narrow | (narrow ? (uint32_t)(x >> 63) << FEATURE_HEAD_SCALES : 0);
+}
+
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
 {
+    uint32_t only = g->mixed ? mixed_features(s) : g->only;
     if (g->heads) {
         s->heads.h_q = g->spec.heads.h_q;
         s->heads.h_kv = g->spec.heads.h_kv;
@@ -166,16 +179,16 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
     if (g->fill)
         s->fill = g->spec.fill;
     if (g->features) { /* all of them, and no other */
-        problem_spec_restrict(s, g->only);
-        if (g->only >> FEATURE_SOFT_CAP & 1 && s->soft_cap == 0)
+        problem_spec_restrict(s, only);
+        if (only >> FEATURE_SOFT_CAP & 1 && s->soft_cap == 0)
             s->soft_cap = SOFT_CAP_GIVEN;
-        s->sinks = g->only >> FEATURE_SINKS & 1;
-        if (g->only >> FEATURE_WINDOW & 1 && s->window == 0)
+        s->sinks = only >> FEATURE_SINKS & 1;
+        if (only >> FEATURE_WINDOW & 1 && s->window == 0)
             s->window = WINDOW_GIVEN;
-        bool e4m3 = g->only >> FEATURE_E4M3 & 1, e5m2 = g->only >> FEATURE_E5M2 & 1;
+        bool e4m3 = only >> FEATURE_E4M3 & 1, e5m2 = only >> FEATURE_E5M2 & 1;
         if ((e4m3 || e5m2) && !heads_fp8(&s->heads)) /* of both one */
             s->heads.kv_fp8 = e4m3 && (!e5m2 || s->seed % 2 == 0) ? DT_E4M3 : DT_E5M2;
-        s->head_scales = (e4m3 || e5m2) && (g->only >> FEATURE_HEAD_SCALES & 1);
+        s->head_scales = (e4m3 || e5m2) && (only >> FEATURE_HEAD_SCALES & 1);
     }
 }
 

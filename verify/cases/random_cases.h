@@ -14,7 +14,9 @@ BEGIN_C
 struct problem_given {
     struct problem_spec spec;
     bool heads, dtype, d, page, fill, features;
-    uint32_t only; /* the features that every case has */
+    uint32_t only; /* the features that every case has, */
+    bool
+        mixed; /* or each in about half of the cases, in all combinations; of e4m3 and e5m2 one in two thirds */
 };
 /* Overwrite in *s what was given. */
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s);

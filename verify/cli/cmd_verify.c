@@ -29,6 +29,9 @@ static bool set_features(void *self, const char *value, struct err *e)
 {
     struct problem_given *given = &((struct verify_job *)self)->given;
     given->features = true;
+    given->mixed = strcmp(value, "all") == 0;
+    if (given->mixed)
+        return true;
     if (!features_parse(value, &given->only, e))
         return false;
     return (given->only & FEATURES_FP8) != UINT32_C(1) << FEATURE_HEAD_SCALES ||
@@ -98,11 +101,11 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads and --dtype "
              "it replaces what a case names"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
-        CALL(
-            "features", "LIST", set_features, j, NULL,
-            "what every case has besides, and nothing else: softcap (30, where a case names no other), "
-            "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), or none (default: "
-            "what a case names; each is in one random tree of seven)"),
+        CALL("features", "LIST", set_features, j, NULL,
+             "what every case has besides, and nothing else: softcap (30, where a case names no other), "
+             "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), or none; all: "
+             "each in half of the cases (default: "
+             "what a case names; each is in one random tree of seven)"),
         arch_option(&a->arch),
         HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),
         TEXT("plugin", "FILE.so", &a->plugin, NULL, "a shared object that treeattn_plugin.h describes"),

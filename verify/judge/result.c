@@ -126,9 +126,9 @@ const char *const result_columns[] = {"case",      "verdict",       "code",     
                                       "kv_bytes",  "partial_bytes", "pad_rows", "launches", "plan_ms",
                                       "run_ms",    "why",           "cause",    "string",   NULL};
 
-void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text)
+void result_row(struct printer *t, const struct result *r, const struct heads *heads, const char *case_text)
 {
-    char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, dtype_name[dtype], r->tile);
+    char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, heads_dtype_name(heads), r->tile);
     table_text(t, name);
     free(name);
     table_text(t, verdict_name[r->verdict]);

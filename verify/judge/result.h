@@ -72,7 +72,7 @@ void totals_print(FILE *f, const char *name, const struct totals *t, const char 
 
 /* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
 extern const char *const result_columns[];
-void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text);
+void result_row(struct printer *t, const struct result *r, const struct heads *heads, const char *case_text);
 
 END_C
 

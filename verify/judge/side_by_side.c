@@ -142,7 +142,7 @@ static void print_head(FILE *f, const struct test_case *b)
     fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
             b->tree->n_queries, tree_tokens(b->tree));
     fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32 "\n\n",
-            c->spec.heads.h_q, c->spec.heads.h_kv, c->spec.heads.d, dtype_name[c->spec.heads.dtype],
+            c->spec.heads.h_q, c->spec.heads.h_kv, c->spec.heads.d, heads_dtype_name(&c->spec.heads),
             c->spec.page_size);
     free(src);
 }

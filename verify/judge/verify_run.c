@@ -215,7 +215,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
                                                         : kernel_find(r[i].kernel);
         char *text = case_print(&c);
-        result_row(&run->table, &r[i], c.spec.heads.dtype, text);
+        result_row(&run->table, &r[i], &c.spec.heads, text);
         note_worst(run, &r[i], &c, text);
         free(text);
         if (r[i].verdict == V_FAIL) {

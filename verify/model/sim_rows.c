@@ -23,7 +23,7 @@
     X("q_heads", table_i64(t, s->spec.heads.h_q))                                                            \
     X("kv_heads", table_i64(t, s->spec.heads.h_kv))                                                          \
     X("head_dim", table_i64(t, s->spec.heads.d))                                                             \
-    X("dtype", table_text(t, dtype_name[s->spec.heads.dtype]))                                               \
+    X("dtype", table_text(t, heads_dtype_name(&s->spec.heads)))                                              \
     X("iterations", table_i64(t, sim_steps(s)))                                                              \
     X("generated_len", table_i64_if(t, whole, whole ? trace_generated(s->trace) : 0))                        \
     X("KV_IO_bytes", table_i64_if(t, ran, l->kv *layers))                                                    \
