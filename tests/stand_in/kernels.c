@@ -509,6 +509,24 @@ int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *
     return stand_in_launch("merge kernel", cuda_launch_merge, run_merge, &w, sizeof w, false, stream);
 }
 
+static void run_sinks(const void *args)
+{
+    const struct cuda_sink_args *a = args;
+    for (int32_t h = 0; h < a->h_q; h++) {
+        int64_t row = a->slot * a->h_q + h;
+        double weight = stand_in_fault("sink") ? -INFINITY : (double)a->sink[h] * M_LOG2E;
+        dtype_fill(a->slot_f16 ? DT_F16 : DT_F32, (char *)a->slot_o + row * a->d * (a->slot_f16 ? 2 : 4), a->d, 0);
+        a->slot_w[a->slot_max_sum ? 2 * row : row] = (float)weight;
+        if (a->slot_max_sum)
+            a->slot_w[2 * row + 1] = weight > -INFINITY;
+    }
+}
+
+int cuda_launch_sinks(const struct cuda_sink_args *a, void *stream)
+{
+    return stand_in_launch("kernel for sinks", cuda_launch_sinks, run_sinks, a, sizeof *a, false, stream);
+}
+
 /* ---- of the bench ------------------------------------------------------------------------------------------- */
 
 static void run_nothing(const void *args)

@@ -145,6 +145,17 @@ const struct cuda_launcher *cuda_launcher_of(enum cuda_kernel kernel);
 
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);
 
+/* Makes a slot of sinks: O = 0, and of each query head its sink. */
+struct cuda_sink_args {
+    const float *sink; /* [h_q] base e */
+    void *slot_o;      /* of all slots */
+    float *slot_w;
+    int64_t slot;
+    int32_t h_q, d;
+    int32_t slot_f16, slot_max_sum;
+};
+int cuda_launch_sinks(const struct cuda_sink_args *a, void *stream);
+
 /* Plans whose scores are materialised: a score row is (group, KV head, row of the group). */
 struct unfused_row {
     int64_t score; /* its first score */

@@ -10,6 +10,8 @@
  *          before and are loaded before it ends. Of two inputs, as most steps have, it is bound by instructions.
  * L2       what was read leaves it first: others' inputs are yet to be read. Where kernels follow that leave as many
  *          partial results again, it is dropped there, so that it is not written to memory for nobody.
+ * Sinks    are the weights of one more slot, of which O is 0: every step to the output has it among its inputs. A kernel of its own
+ *          writes it.
  *
  * Empty partials (-inf) weigh nothing; a step without inputs, or with empty ones only, leaves O = 0, LSE = -inf.
  */
@@ -275,6 +277,24 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
     }
 }
 
+__global__ void sinks_kernel(const __grid_constant__ cuda_sink_args a)
+{
+    const int64_t first = a.slot * a.h_q, row = first * a.d;
+    for (int i = threadIdx.x; i < a.h_q * a.d; i += blockDim.x) {
+        if (a.slot_f16)
+            ((__half *)a.slot_o)[row + i] = __float2half(0);
+        else
+            ((float *)a.slot_o)[row + i] = 0;
+    }
+    for (int h = threadIdx.x; h < a.h_q; h += blockDim.x) {
+        const float log2_weight = a.sink[h] * 1.44269504088896f;
+        if (a.slot_max_sum)
+            *(float2 *)(a.slot_w + (first + h) * 2) = make_float2(log2_weight, 1);
+        else
+            a.slot_w[first + h] = log2_weight;
+    }
+}
+
 template <typename T, int D, slot_format F, class S>
 static int launch_shape(const cuda_merge_args &a, int early, cudaStream_t stream)
 {
@@ -310,4 +330,10 @@ extern "C" int cuda_launch_merge(const cuda_shape *s, const cuda_merge_args *a, 
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         return launch_merge<decltype(t), decltype(d)::value>(*a, early, (cudaStream_t)stream);
     });
+}
+
+extern "C" int cuda_launch_sinks(const cuda_sink_args *a, void *stream)
+{
+    treeattn::sinks_kernel<<<1, 1024, 0, (cudaStream_t)stream>>>(*a);
+    return cudaGetLastError();
 }

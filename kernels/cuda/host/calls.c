@@ -246,15 +246,19 @@ static int32_t warps_of_row(int64_t inputs, int64_t rows, int64_t warps_at_once)
     return 1;
 }
 
+/* Adds the launch's merge steps, and with sinks those of its groups, and their kernel. */
 static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *merge,
-                       int64_t n)
+                       int64_t n_merges, const int64_t *group, int64_t n_groups)
 {
+    struct cuda_merge m = {.launch = launch, .step0 = b->items->step.n};
+    int64_t inputs = 0, n;
+    for (int64_t i = 0; i < n_merges; i++)
+        inputs += items_add_merge(b->items, &b->plan->merge[merge[i]]);
+    for (int64_t i = 0; i < n_groups; i++)
+        inputs += 2 * items_add_own_merges(b->items, &b->plan->group[group[i]]);
+    n = m.n_steps = b->items->step.n - m.step0;
     if (n == 0)
         return;
-    struct cuda_merge m = {.launch = launch, .step0 = b->items->step.n, .n_steps = n};
-    int64_t inputs = 0;
-    for (int64_t i = 0; i < n; i++)
-        inputs += items_add_merge(b->items, &b->plan->merge[merge[i]]);
     int64_t rows = n * b->p->heads.h_q, at_once = (int64_t)b->card->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
     m.warps = warps_of_row(inputs / n, rows, at_once);
@@ -310,7 +314,8 @@ bool calls_make(struct cuda_plan *cp, struct items *items, const struct cuda_cap
         if (good && !plan->unfused)
             good = add_launch(&b, cp, l, group + group_at[l], group_at[l + 1] - group_at[l], e);
         if (good)
-            add_merges(&b, cp, l, merge + merge_at[l], merge_at[l + 1] - merge_at[l]);
+            add_merges(&b, cp, l, merge + merge_at[l], merge_at[l + 1] - merge_at[l], group + group_at[l],
+                       group_at[l + 1] - group_at[l]);
     }
     share_kernels(cp);
     free(group_at);

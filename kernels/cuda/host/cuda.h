@@ -8,7 +8,7 @@
  * buffers that a run reads or writes besides the plan belong to the caller, partial results too (cuda_workspace). So a harness
  * can put canaries around each of them.
  *
- * The planner never sees Q, K, V or what is in the page table. A plan made once runs on new contents of the same shape.
+ * The planner never sees Q, K, V or what is in the page table. It sees whether there are sinks, not what they are. A plan made once runs on new contents of the same shape.
  *
  * Built without nvcc, or run without a GPU, everything here that needs one fails with one sentence and EXIT_MISSING. A program of
  * your own links with -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++ behind libtreeattn.a.
@@ -83,6 +83,7 @@ struct cuda_args {
     const void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
     const void *k, *v;         /* [n_pages * page_size][h_kv][d] */
     const int32_t *page_table; /* [page_off[n_nodes]]; entries the plan reads must be in 0 .. n_pages - 1 */
+    const float *sink;         /* [h_q], or NULL where the problem that the plan was made for has none */
     void *o;                   /* [n_queries][h_q][d] of the problem's dtype */
     float *lse;                /* [n_queries][h_q] natural log */
     void *workspace;           /* cuda_workspace bytes, at a multiple of 256 (for cuBLAS; else 16 will do) */

@@ -7,7 +7,7 @@
 
 enum { GUARD = 256, CANARY = 0xFF }; /* NaN in every float type, -1 as a page */
 
-static const char *const part_name[] = {"Q", "K", "V", "page table", "O", "LSE"};
+static const char *const part_name[] = {"Q", "K", "V", "page table", "sinks", "O", "LSE"};
 
 /* Device memory that grows as needed. */
 struct room {
@@ -37,6 +37,7 @@ struct guarded_layout guarded_layout(const struct problem *p)
     int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * elt;
     struct guarded_layout l = {.size = {rows * p->heads.d * elt, pool, pool,
                                         p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table,
+                                        p->sink ? p->heads.h_q * (int64_t)sizeof *p->sink : 0,
                                         rows * p->heads.d * elt, rows * (int64_t)sizeof(float)}};
     int64_t at = GUARD;
     for (int i = 0; i < N_PARTS; i++) {
@@ -50,7 +51,7 @@ struct guarded_layout guarded_layout(const struct problem *p)
 /* Where the uploaded parts come from. */
 static const void *part_of(const struct problem *p, int part)
 {
-    const void *from[] = {p->q, p->k, p->v, p->page_table};
+    const void *from[] = {p->q, p->k, p->v, p->page_table, p->sink};
     return from[part];
 }
 
@@ -58,8 +59,9 @@ uint8_t *guarded_image(const struct guarded_layout *l, const struct problem *p)
 {
     uint8_t *image = xmalloc((size_t)l->total);
     memset(image, CANARY, (size_t)l->total);
-    for (int i = 0; i <= PART_PAGES; i++)
-        memcpy(image + l->at[i], part_of(p, i), (size_t)l->size[i]);
+    for (int i = 0; i < PART_O; i++)
+        if (l->size[i] > 0)
+            memcpy(image + l->at[i], part_of(p, i), (size_t)l->size[i]);
     return image;
 }
 
@@ -114,8 +116,8 @@ static bool make_room(struct room *r, int64_t bytes, struct err *e)
 static bool image_fits(const struct seat *s, const struct guarded_layout *l, const struct problem *p)
 {
     bool fits = s->image && memcmp(&s->l, l, sizeof *l) == 0;
-    for (int i = 0; i <= PART_PAGES && fits; i++)
-        fits = memcmp(s->image + l->at[i], part_of(p, i), (size_t)l->size[i]) == 0;
+    for (int i = 0; i < PART_O && fits; i++)
+        fits = l->size[i] == 0 || memcmp(s->image + l->at[i], part_of(p, i), (size_t)l->size[i]) == 0;
     return fits;
 }
 
@@ -224,6 +226,8 @@ static bool run_both(struct cuda_plan *cp, struct seat *s, struct err *e)
                           .k = s->dev.at + l->at[PART_K],
                           .v = s->dev.at + l->at[PART_V],
                           .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
+                          .sink = l->size[PART_SINKS] > 0 ? (const float *)(const void *)(s->dev.at + l->at[PART_SINKS])
+                                                          : NULL,
                           .o = s->dev.at + l->at[PART_O],
                           .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
                           .workspace = work.at + GUARD};

@@ -206,7 +206,8 @@ bool items_add_group(struct items *b, const struct group *g, struct err *e)
             consecutive = consecutive && query[k] == query[k - 1] + 1;
         it.query0 = (int32_t)(query0 + k0);
         it.query_one = consecutive ? query[k0] : -1;
-        it.slot0 = g->slot0 == PLAN_NO_SLOT ? -1 : (int32_t)(g->slot0 + k0);
+        int64_t slot0 = g->slot0 == PLAN_NO_SLOT && b->own_slot ? b->own_slot[g - b->plan->group] : g->slot0;
+        it.slot0 = slot0 == PLAN_NO_SLOT ? -1 : (int32_t)(slot0 + k0);
         add_mask(b, g, k0, k1, &it);
         *(struct cuda_item *)list_add(&b->item, 1, sizeof it) = it;
     }
@@ -232,15 +233,59 @@ bool items_add_pairs(struct items *b, int32_t launch, struct err *e)
 int64_t items_add_merge(struct items *b, const struct merge_step *s)
 {
     const struct plan *plan = b->plan;
+    bool sinks = b->sink_slot != PLAN_NO_SLOT && s->out == PLAN_NO_SLOT;
+    int64_t n = s->in1 - s->in0 + sinks;
     *(struct cuda_merge_step *)list_add(&b->step, 1, sizeof(struct cuda_merge_step)) =
         (struct cuda_merge_step){.in0 = (int32_t)b->merge_in.n,
-                                 .n_in = (int32_t)(s->in1 - s->in0),
+                                 .n_in = (int32_t)n,
                                  .out = s->out == PLAN_NO_SLOT ? -1 : (int32_t)s->out,
                                  .query = plan->nf->orig[s->query]};
-    int32_t *in = list_add(&b->merge_in, s->in1 - s->in0, sizeof *in);
+    int32_t *in = list_add(&b->merge_in, n, sizeof *in);
     for (int64_t k = s->in0; k < s->in1; k++)
         *in++ = (int32_t)plan->merge_in[k];
-    return s->in1 - s->in0;
+    if (sinks)
+        *in = (int32_t)b->sink_slot;
+    return n;
+}
+
+int64_t items_add_own_merges(struct items *b, const struct group *g)
+{
+    int64_t first = b->own_slot && g->slot0 == PLAN_NO_SLOT ? b->own_slot[g - b->plan->group] : PLAN_NO_SLOT;
+    if (first == PLAN_NO_SLOT)
+        return 0;
+    int32_t *query = xcalloc((size_t)g->nq, sizeof *query);
+    plan_queries(b->plan, g, query);
+    for (int32_t k = 0; k < g->nq; k++) {
+        int32_t *in = list_add(&b->merge_in, 2, sizeof *in);
+        in[0] = (int32_t)first + k;
+        in[1] = (int32_t)b->sink_slot;
+        *(struct cuda_merge_step *)list_add(&b->step, 1, sizeof(struct cuda_merge_step)) =
+            (struct cuda_merge_step){.in0 = (int32_t)b->merge_in.n - 2,
+                                     .n_in = 2,
+                                     .out = -1,
+                                     .query = b->plan->nf->orig[query[k]]};
+    }
+    free(query);
+    return g->nq;
+}
+
+/* Slots of the queries of groups whose rows the plan sends to the output; of each group the first, behind the plan's own, into
+ * *own_slot unless that is NULL. */
+static int64_t count_own_slots(const struct plan *plan, int64_t *own_slot)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        if (plan->group[i].slot0 == PLAN_NO_SLOT) {
+            if (own_slot)
+                own_slot[i] = plan->n_slots + n;
+            n += plan->group[i].nq;
+        }
+    return n;
+}
+
+int64_t items_slots(const struct problem *p, const struct plan *plan)
+{
+    return plan->n_slots + (p->sink ? count_own_slots(plan, NULL) + 1 : 0);
 }
 
 /* ---- all of them -------------------------------------------------------------------------------------- */
@@ -258,7 +303,7 @@ static void count_reads(struct items *b)
 struct items items_new(const struct problem *p, const struct plan *plan, bool wgmma, bool everywhere,
                        int32_t sms)
 {
-    struct items b = {.p = p, .plan = plan, .gqa = heads_gqa(&p->heads)};
+    struct items b = {.p = p, .plan = plan, .gqa = heads_gqa(&p->heads), .sink_slot = PLAN_NO_SLOT};
     const struct pairs_card card = {
         .gqa = b.gqa, .h_kv = p->heads.h_kv, .sms = sms, .everywhere = everywhere};
     if (wgmma && !plan->unfused)
@@ -266,6 +311,10 @@ struct items items_new(const struct problem *p, const struct plan *plan, bool wg
     else
         pairs_none(&b.pairs, plan);
     count_reads(&b);
+    if (p->sink) {
+        b.own_slot = xcalloc((size_t)plan->n_groups, sizeof *b.own_slot);
+        b.sink_slot = plan->n_slots + count_own_slots(plan, b.own_slot);
+    }
     return b;
 }
 
@@ -274,6 +323,7 @@ void items_free(struct items *b)
     struct list *lists[] = {&b->item, &b->run, &b->piece, &b->query, &b->mask, &b->step, &b->merge_in};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         free(lists[i]->p);
+    free(b->own_slot);
     free(b->reads);
     free(b->kept);
     free(b->seen);

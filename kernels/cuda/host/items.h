@@ -29,6 +29,8 @@ struct items {
     struct pairs pairs;
     int64_t n_wide; /* of the groups that run as pairs, those whose items are in the list */
     int64_t wide0;  /* the launch's first item in such tiles, which are two a CTA */
+    int64_t sink_slot; /* with sinks, the last; else PLAN_NO_SLOT */
+    int64_t *own_slot; /* [groups] with sinks: the slot of the first query of a group whose rows the plan sends to the output */
     int64_t *reads; /* [nodes] tokens of the node that items read, counted as often as they are read */
     /* Of the group that is being added: the runs that a CTA reads, n_kept of them, and whether it reads each run. */
     int64_t *kept;
@@ -55,5 +57,11 @@ bool items_add_group(struct items *b, const struct group *g, struct err *e);
 bool items_add_pairs(struct items *b, int32_t launch, struct err *e);
 /* Adds one merge step; returns its number of inputs. */
 int64_t items_add_merge(struct items *b, const struct merge_step *s);
+/* With sinks, adds a step for each query of a group whose rows the plan sends to the output; returns how many. */
+int64_t items_add_own_merges(struct items *b, const struct group *g);
+
+/* Slots of the plan. With sinks there is one more, the last, whose weights they are, and which every step to the output has among its
+ * inputs; and one for each query of a group whose rows the plan sends to the output, so that they go through such a step. */
+int64_t items_slots(const struct problem *p, const struct plan *plan);
 
 #endif

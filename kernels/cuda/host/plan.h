@@ -41,6 +41,7 @@ struct cuda_plan {
     uint32_t table_lines; /* see launch.h */
     float scale_log2;
     bool slot_f16, slot_max_sum, fused;
+    int64_t sink_slot; /* or -1 */
     int32_t n_launches, n_calls, n_merges;
     bool *concurrent;         /* [n_launches] runs beside the launch before */
     struct cuda_call *call;   /* by launch */

@@ -237,11 +237,12 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return false;
     if (p->n_pages * p->page_size > INT32_MAX / p->heads.h_kv ||
         p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
-        (int64_t)p->tree->n_queries * p->heads.h_q > INT32_MAX || plan->n_slots > INT32_MAX ||
-        plan->n_merge_in > INT32_MAX)
+        (int64_t)p->tree->n_queries * p->heads.h_q > INT32_MAX || items_slots(p, plan) > INT32_MAX ||
+        plan->n_merge_in + p->tree->n_queries > INT32_MAX / 2)
         return err_missing(
             e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
-    int64_t slot_rows = plan->n_slots * p->heads.h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
+    bool f16 = plan->slot_o == SLOT_O_F16 && plan->n_slots > 0; /* slots that sinks alone want are no plan's */
+    int64_t n_slots = items_slots(p, plan), slot_rows = n_slots * p->heads.h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
     cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early;
     cp->t = p->heads.dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
@@ -250,13 +251,14 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->page_shift = shift_of(p->page_size);
     cp->gqa_shift = shift_of(heads_gqa(&p->heads));
     cp->scale_log2 = (float)(p->scale * M_LOG2E);
-    cp->slot_f16 = plan->slot_o == SLOT_O_F16;
+    cp->sink_slot = p->sink ? n_slots - 1 : -1;
+    cp->slot_f16 = f16;
     cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
     cp->n_launches = plan->n_launches;
     cp->concurrent = xrealloc(cp->concurrent, (size_t)plan->n_launches, 1);
     cp->n_calls = cp->n_merges = 0;
     cp->fused = !plan->unfused;
-    cp->slot_w_at = cuda_align(slot_rows * p->heads.d * (plan->slot_o == SLOT_O_F16 ? 2 : 4));
+    cp->slot_w_at = cuda_align(slot_rows * p->heads.d * (f16 ? 2 : 4));
     cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
@@ -395,6 +397,23 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
     return cuda_ok(cuda_launch_merge(&s, &a, early, stream), "launch of the merge kernel", e);
 }
 
+/* The slot of sinks, before anything else: what follows is an ordinary launch, which waits for it. */
+static bool run_sinks(const struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e)
+{
+    struct cuda_sink_args a = {
+        .sink = x->sink,
+        .slot_o = x->workspace,
+        .slot_w = (float *)((char *)x->workspace + cp->slot_w_at),
+        .slot = cp->sink_slot,
+        .h_q = cp->heads.h_q,
+        .d = cp->heads.d,
+        .slot_f16 = cp->slot_f16,
+        .slot_max_sum = cp->slot_max_sum,
+    };
+    return x->sink ? cuda_ok(cuda_launch_sinks(&a, stream), "launch of the kernel for sinks", e)
+                   : err_set(e, "cuda_run: the plan is of a problem with sinks, and there are none");
+}
+
 /* Enqueues kernels that run side by side, as a chain of dependent launches. */
 static bool run_chain(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0, int32_t call1,
                       enum follows first, cudaStream_t stream, struct err *e)
@@ -432,6 +451,8 @@ bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, st
     cudaStream_t stream = stream_;
     if (!cp->filled)
         return err_set(e, "cuda_run: the plan is empty (expected cuda_plan_update, and that it went well)");
+    if (cp->sink_slot >= 0 && !run_sinks(cp, x, stream, e))
+        return false;
     if (!cp->fused && !unfused_run(cp, x, stream, e))
         return false;
     int32_t call = 0, merge = 0;
