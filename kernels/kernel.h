@@ -78,7 +78,7 @@ struct kernel_arithmetic {
 struct kernel {
     const char *name;
     const char *about;
-    /* A GPU's: of the types it has the narrow ones, heads of 64 and 128. */
+    /* A GPU's: of the types it has the narrow ones, heads of 64, 128 and 256. */
     bool on_gpu;
     uint32_t features; /* that it has, as bits (ref/problem.h) */
     /* NULL: always. Else whether the device and all that drives it, or its libraries, are there; if not, *e (never NULL)

@@ -27,19 +27,21 @@ for pid in $started; do
 done
 verify h200 --arch 80 --kernel cuda --cases tests/cases.sanitize
 verify h200 --kernel cuda-wide --cases "$folder/h200"
-verify h200 --kernel cuda --features sinks,window --cases tests/cases.sanitize
+verify h200 --kernel cuda --features softcap,sinks,window --cases tests/cases.sanitize
+verify ada --kernel cuda --head-dim 256 --cases tests/cases.sanitize
 verify h200 --kernel cuda-smem --cases tests/cases.sanitize
 verify h200 --kernel cuda-scalar --cases tests/cases.sanitize
 verify h200 --kernel cuda --case 'tree=levels:1,4_0,0;heads=4/2;d=64;page=16;dtype=f16' # nothing to read
 "$sweep"
 
 small='tree=levels:1,2,4,8_9,0,31,1;heads=16/1;d=128;page=16'
-for fault in item mask merge wait beside sink; do
+for fault in item mask merge wait beside sink cap; do
     # the Ampere path alone has streams that wait, the other one kernels that run beside each other
     arch=auto
     [ $fault != wait ] || arch=80
     features=
     [ $fault != sink ] || features=';sinks=1'
+    [ $fault != cap ] || features=';softcap=5'
     status=0
     STAND_IN_FAULT=$fault "$program" verify -q --kernel cuda --arch $arch --no-shrink --case "$small$features" >/dev/null || status=$?
     if [ $status != 1 ]; then
@@ -47,7 +49,7 @@ for fault in item mask merge wait beside sink; do
         exit 1
     fi
 done
-echo 'stand-in: all six planted faults seen'
+echo 'stand-in: all seven planted faults seen'
 
 for n in 40 400 50 60; do
     echo "tree=levels:1,4_$n,9;heads=4/1;d=64;page=16;dtype=f16;strategy=flash-attention"

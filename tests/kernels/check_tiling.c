@@ -15,6 +15,19 @@ static const struct {
 #undef SHAPE
 };
 
+static const struct {
+    int32_t m, n;
+} compiled_few[2][8] = {
+#define SHAPE(m, n, ...) {m, n},
+    {
+#include "kernels/cuda/device/shapes_256.def"
+    },
+    {
+#include "kernels/cuda/device/shapes_cap.def"
+    },
+#undef SHAPE
+};
+
 static bool is_compiled(int32_t m, int32_t n)
 {
     bool found = false;
@@ -65,6 +78,28 @@ TEST(any_items_have_a_compiled_tile)
                 check_each(first == t.n_items || item[first].n_kv <= max_i64(4 * ours, 256),
                            "%d tokens are not short", item[first < t.n_items ? first : 0].n_kv);
             }
+}
+
+/* Heads of 256 elements, and soft caps, have few tiles, one for each m that is enough for all n. */
+LOOP_TEST(few_tiles_are_enough, 2)
+{
+    const struct cuda_item item = {.n_kv = 1000, .n_runs = 1, .n_rows = 5};
+    for (int32_t m = 16; m <= 128; m *= 2)
+        for (int32_t n = 16; n <= 128; n *= 2) {
+            struct tiling t = {
+                .item = &item, .n_items = 1, .h_kv = 8, .d = 256, .sms = SMS, .m = m, .longest = 1000};
+            if (_i == 1) {
+                t.d = 128;
+                t.capped = true;
+            }
+            int32_t ours = tiling_n(&t, n), found = 0;
+            for (int i = 0; i < 8; i++)
+                found += compiled_few[_i][i].m == m && compiled_few[_i][i].n == ours;
+            check_each(found == 1, "%d x %d runs as %d x %d", m, n, m, ours);
+            struct cuda_ctas c = tiling_ctas(&t, ours);
+            check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.d == t.d,
+                       "CTAs of %d x %d", m, ours);
+        }
 }
 
 /* n of m x n for items of one length with as many rows, and how many of them are not by head. */

@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/launch.h"
 #include "ref/problem.h"
 
-enum { MOST_D = 128 };
+enum { MOST_D = 256 };
 
 struct place {
     int64_t query;

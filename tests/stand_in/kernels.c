@@ -167,7 +167,10 @@ static void attend(const struct group_work *w, const struct cuda_item *it, const
             score[t] = -INFINITY;
             continue;
         }
-        score[t] = stand_in_dot(q, x->k + (int64_t)t * d, d) * (double)w->a.scale_log2;
+        score[t] = stand_in_dot(q, x->k + (int64_t)t * d, d);
+        if (w->a.cap_scale != 0 && !stand_in_fault("cap"))
+            score[t] = tanh(score[t] * (double)w->a.cap_scale);
+        score[t] *= (double)w->a.scale_log2;
         r->max = fmax(r->max, score[t]);
     }
     for (int32_t t = 0; t < it->n_kv; t++) {
@@ -296,82 +299,97 @@ static void run_group(const void *args)
     }
 }
 
-/* A tile of shapes.def or wgmma_shapes.def. */
+/* A tile of shapes.def, wgmma_shapes.def, shapes_256.def or shapes_cap.def. */
 struct tile {
     int32_t m, n, rows, teams, chunk, stages; /* rows: warps of a team; chunk: tokens of a team's step */
 };
-static const struct tile tiles[2][16] = {
+enum tile_set { TILES, TILES_WGMMA, TILES_256, TILES_CAP, TILE_SETS };
+static const struct tile tiles[TILE_SETS][16] = {
     {
 #define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WM, WN, NC, STAGES},
 #include "kernels/cuda/device/shapes.def"
     },
     {
 #include "kernels/cuda/device/wgmma_shapes.def"
+    },
+    {
+#include "kernels/cuda/device/shapes_256.def"
+    },
+    {
+#include "kernels/cuda/device/shapes_cap.def"
 #undef SHAPE
     },
 };
 
-static const struct tile *tile_of(bool wgmma, int32_t m, int32_t n)
+static const struct tile *tile_of(enum tile_set set, int32_t m, int32_t n)
 {
-    const struct tile *t = tiles[wgmma];
+    const struct tile *t = tiles[set];
     while (t->m != 0 && (t->m != m || t->n != n))
         t++;
     CK(t->m == m);
     return t;
 }
 
-/* Shared memory as 3_group.cuh lays it out: the ring of K and V, a row of zeros, mask words, Q. */
+/* Shared memory as 3_group.cuh lays it out: the ring of K and V, a row of zeros, mask words, Q, which a team that has it for itself
+ * has twice if it does not fit registers. */
 static int32_t smem_of(const struct tile *t, int32_t d, bool masked, bool q_shared, int32_t q_rows)
 {
-    int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row;
+    int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row, line = row > 256 ? row : 256;
     int64_t words = (int64_t)t->stages * t->n * ceil_div(t->m, 32);
-    return ring + 256 + (masked ? (int32_t)ceil_div(words * 4, 256) * 256 : 0) +
-           t->rows * (q_shared ? 1 : t->teams) * q_rows * row;
+    return ring + line + (masked ? (int32_t)ceil_div(words * 4, line) * line : 0) +
+           t->rows * (q_shared ? 1 : t->teams * (d > 128 ? 2 : 1)) * q_rows * row;
 }
 
-static int launch_group(enum cuda_half half, int32_t d, bool wgmma, int32_t m, int32_t n,
+static int launch_group(enum cuda_half half, int32_t d, enum tile_set set, int32_t m, int32_t n,
                         const struct cuda_group_args *a, bool early, void *stream)
 {
     const struct stand_in_card *card = stand_in_card();
-    const struct tile *t = tile_of(wgmma, m, n);
+    const struct tile *t = tile_of(set, m, n);
     struct group_work w = {
         .a = *a, .t = half == CUDA_F16 ? DT_F16 : DT_BF16, .d = d, .m = m, .teams = t->teams};
-    if ((wgmma && card->arch != HOPPER) || (early && card->arch < HOPPER))
+    CK(a->cap_scale == 0 || set == TILES_256 || set == TILES_CAP);
+    if ((set == TILES_WGMMA && card->arch != HOPPER) || (early && card->arch < HOPPER))
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
     if (a->n_ctas <= 0 || smem_of(t, d, a->masked, a->q_shared, a->q_rows) > card->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
     /* Each type, head size and tile is a kernel of its own. */
-    static const char kernel[2][2][2][16];
-    return stand_in_launch("group kernel", &kernel[half][d == 128][wgmma][t - tiles[wgmma]], run_group, &w,
+    static const char kernel[2][2][TILE_SETS][16];
+    return stand_in_launch("group kernel", &kernel[half][d == 128][set][t - tiles[set]], run_group, &w,
                            sizeof w, early && a->beside, stream);
 }
 
 /* The functions that group_dispatch.c calls for a type and a head size. */
-#define GROUP(NAME, HALF, D, WGMMA)                                                                          \
+#define GROUP(NAME, HALF, D, SET)                                                                            \
     int cuda_prepare_##NAME(int32_t m, int32_t n);                                                           \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
     int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);   \
     int cuda_prepare_##NAME(int32_t m, int32_t n)                                                            \
     {                                                                                                        \
-        tile_of(WGMMA, m, n);                                                                                \
+        tile_of(SET, m, n);                                                                                  \
         return stand_in_call("preparation of a group kernel");                                               \
     }                                                                                                        \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows)             \
     {                                                                                                        \
-        return smem_of(tile_of(WGMMA, m, n), D, masked, q_shared, q_rows);                                   \
+        return smem_of(tile_of(SET, m, n), D, masked, q_shared, q_rows);                                     \
     }                                                                                                        \
     int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream)    \
     {                                                                                                        \
-        return launch_group(HALF, D, WGMMA, m, n, a, early, stream);                                         \
+        return launch_group(HALF, D, SET, m, n, a, early, stream);                                           \
     }
-GROUP(f16_64, CUDA_F16, 64, false)
-GROUP(f16_128, CUDA_F16, 128, false)
-GROUP(bf16_64, CUDA_BF16, 64, false)
-GROUP(bf16_128, CUDA_BF16, 128, false)
-GROUP(wgmma_f16_64, CUDA_F16, 64, true)
-GROUP(wgmma_f16_128, CUDA_F16, 128, true)
-GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
-GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
+GROUP(f16_64, CUDA_F16, 64, TILES)
+GROUP(f16_128, CUDA_F16, 128, TILES)
+GROUP(bf16_64, CUDA_BF16, 64, TILES)
+GROUP(bf16_128, CUDA_BF16, 128, TILES)
+GROUP(wgmma_f16_64, CUDA_F16, 64, TILES_WGMMA)
+GROUP(wgmma_f16_128, CUDA_F16, 128, TILES_WGMMA)
+GROUP(wgmma_bf16_64, CUDA_BF16, 64, TILES_WGMMA)
+GROUP(wgmma_bf16_128, CUDA_BF16, 128, TILES_WGMMA)
+GROUP(f16_256, CUDA_F16, 256, TILES_256)
+GROUP(bf16_256, CUDA_BF16, 256, TILES_256)
+GROUP(cap_f16_64, CUDA_F16, 64, TILES_CAP)
+GROUP(cap_f16_128, CUDA_F16, 128, TILES_CAP)
+GROUP(cap_bf16_64, CUDA_BF16, 64, TILES_CAP)
+GROUP(cap_bf16_128, CUDA_BF16, 128, TILES_CAP)
 
 /* Shared memory as 4_wide.cuh lays it out: Q of a tile or two, and as many stages as there is room for. A stage has 64 tokens
  * and two barriers, and with masks the words of each token and four runs. Teams of one tile have the same number of stages each.
@@ -397,6 +415,7 @@ static int wide_launch(const struct cuda_shape *s, const struct cuda_group_args 
     const struct stand_in_card *card = stand_in_card();
     struct group_work w = {
         .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
+    CK(a->cap_scale == 0);
     if (card->arch != HOPPER)
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
     if (a->n_ctas <= 0 || wide_smem(s, a->masked, false, 0) > card->smem_per_cta)
@@ -515,7 +534,8 @@ static void run_sinks(const void *args)
     for (int32_t h = 0; h < a->h_q; h++) {
         int64_t row = a->slot * a->h_q + h;
         double weight = stand_in_fault("sink") ? -INFINITY : (double)a->sink[h] * M_LOG2E;
-        dtype_fill(a->slot_f16 ? DT_F16 : DT_F32, (char *)a->slot_o + row * a->d * (a->slot_f16 ? 2 : 4), a->d, 0);
+        dtype_fill(a->slot_f16 ? DT_F16 : DT_F32, (char *)a->slot_o + row * a->d * (a->slot_f16 ? 2 : 4),
+                   a->d, 0);
         a->slot_w[a->slot_max_sum ? 2 * row : row] = (float)weight;
         if (a->slot_max_sum)
             a->slot_w[2 * row + 1] = weight > -INFINITY;

@@ -43,6 +43,14 @@ static void gather(const struct unfused_work *w)
     }
 }
 
+static void scale(const struct unfused_args *u, float *score, int32_t n)
+{
+    for (int32_t t = 0; t < n; t++) {
+        double x = (double)score[t];
+        score[t] = (float)((double)u->scale * (u->a.cap_scale != 0 ? tanh(x * (double)u->a.cap_scale) : x));
+    }
+}
+
 static void mask(const struct unfused_args *u, const struct unfused_row *r)
 {
     const struct cuda_item *it = &u->a.item[r->item];
@@ -93,8 +101,7 @@ static void run_stage(const void *args)
     for (int64_t i = 0; i < w->u.n_rows && w->stage != UNFUSED_GATHER; i++) {
         const struct unfused_row *r = &w->u.row[i];
         if (w->stage == UNFUSED_SCALE)
-            for (int32_t t = 0; t < r->n; t++)
-                w->u.score[r->score + t] *= w->u.scale;
+            scale(&w->u, w->u.score + r->score, r->n);
         else if (w->stage == UNFUSED_MASK)
             mask(&w->u, r);
         else if (w->stage == UNFUSED_SOFTMAX)

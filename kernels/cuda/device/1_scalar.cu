@@ -28,14 +28,14 @@ enum { SCALAR_WARPS = 4 };
 
 template <typename T, int D>
 /* 12 CTAs an SM: left to itself, ptxas takes 32 registers on sm_80, and spills. */
-__global__ __launch_bounds__(32 * SCALAR_WARPS, 12) void scalar_kernel(const __grid_constant__ cuda_group_args a)
+__global__ __launch_bounds__(32 * SCALAR_WARPS, D > 128 ? 8 : 12) void scalar_kernel(const __grid_constant__ cuda_group_args a)
 {
     /* 1. */
     const int lane = threadIdx.x % 32, item = blockIdx.x / a.h_kv, kv_head = blockIdx.x - item * a.h_kv;
     const cuda_item it = load_item(a.item + item);
     /* 2. */
     for (int r = threadIdx.x / 32; r < it.n_rows; r += SCALAR_WARPS)
-        attend_row<T, D>(a, it, kv_head, r, lane);
+        attend_row<T, D, true>(a, it, kv_head, r, lane);
 }
 
 template <typename T, int D> static int launch_scalar(const cuda_group_args &a, cudaStream_t stream)

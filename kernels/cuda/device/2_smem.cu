@@ -20,6 +20,7 @@
  * Measured   545 us on an H200; at 32/32, where no row shares a tile, 2,118 us.
  */
 #include "kernels/cuda/device/items.cuh"
+#include "kernels/cuda/device/softmax.cuh"
 #include "kernels/cuda/device/typed.cuh"
 
 namespace treeattn {
@@ -101,7 +102,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
                     const float2 x = pair<T>::wide(q[r * (D / 2) + c]), y = pair<T>::wide(k[lane * L::row + c]);
                     s = fmaf(x.x, y.x, fmaf(x.y, y.y, s));
                 }
-                s *= a.scale_log2;
+                s = (a.cap_scale != 0 ? cap_score(s, a.cap_scale) : s) * a.scale_log2;
             }
             float top = fmaxf(weight[2 * r], s);
 #pragma unroll
@@ -163,7 +164,8 @@ template <typename T, int D> static int launch_smem(const cuda_group_args &a, cu
 
 static int32_t smem_bytes(const cuda_shape *s, bool, bool, int32_t)
 {
-    return (s->d == 64 ? treeattn::smem_layout<64>::words : treeattn::smem_layout<128>::words) * 4;
+    using namespace treeattn;
+    return for_type(true, s->d, [](auto, auto d) { return smem_layout<decltype(d)::value>::words; }) * 4;
 }
 
 static int smem_launch(const cuda_shape *s, const cuda_group_args *a, int, void *stream)

@@ -23,7 +23,7 @@
  *          4. For each step:
  *             a. wait for its chunk; begin the copies of the step that is AHEAD further on;
  *             b. with the first chunk of a head, load Q into registers;
- *             c. S = Q K^T; hide what is past the end or masked; maximum, sum, P; O += P V;
+ *             c. S = Q K^T; bend it if there is a soft cap; hide what is past the end or masked; maximum, sum, P; O += P V;
  *             d. after a head's last chunk, write its rows, if no other team has a part of them.
  *          5. Where teams share the tokens of one head, add up their O in shared memory and write the rows.
  *          6. Do rows of far scores again.
@@ -54,7 +54,7 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
     static constexpr int WM = WM_, WN = WN_, NC = NC_, STAGES = STAGES_;
     static constexpr int M = 16 * WM, N = WN * NC, THREADS = 32 * WM * WN;
     static constexpr int AHEAD = STAGES - 1; /* steps that are loaded ahead */
-    /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128), so that registers do, too. */
+    /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128, or 256), so that registers do, too. */
     static constexpr int RESIDENT = RESIDENT_;
     static constexpr int MASK_WORDS = (M + 31) / 32; /* a query has a row at least */
 };
@@ -63,18 +63,21 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
  *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
- *   q      [warps][q_rows][D]                    of the warps of one team, where teams share it
+ *   q      [warps][q_rows][D]                    of the warps of one team, where teams share it; else of all, and where
+ *                                                registers have no room for Q, two of them, as the next head's is copied
+ *                                                while this one's is read
  * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. A row of a panel is 8 pieces of 16
  * bytes; piece p of row r stands at p ^ (r mod 8), so that neither ldmatrix nor wgmma meets a bank twice. */
 template <class S, int D> struct layout {
+    static constexpr bool keeps_q = D <= 128; /* in registers, for all tokens of a head */
     static constexpr int row = D * 2;
+    static constexpr int line = row > 256 ? row : 256; /* rows of Q are aligned to their size */
     static constexpr int chunk = S::NC * row; /* K or V */
     static constexpr int stage = S::WN * 2 * chunk;
     static constexpr int panel = S::NC * 128;
     static constexpr int zeros_at = S::STAGES * stage; /* the ring is at 0: wgmma wants it at a multiple of 1,024 */
-    static constexpr int mask_at = zeros_at + 256;
-    /* Rounded up, as rows of Q are aligned to their size. */
-    static constexpr int mask = (S::STAGES * S::N * S::MASK_WORDS * 4 + 255) / 256 * 256;
+    static constexpr int mask_at = zeros_at + line;
+    static constexpr int mask = (S::STAGES * S::N * S::MASK_WORDS * 4 + line - 1) / line * line;
     static constexpr int o_row = D + 8; /* floats: rows of a quarter warp start 8 banks apart */
     static constexpr int weight_at = S::WN * S::M * o_row * 4;
     static_assert(S::WN == 1 || weight_at + S::WN * S::M * 8 <= zeros_at, "the last step fits over the ring");
@@ -84,13 +87,13 @@ template <class S, int D> struct layout {
     }
     static constexpr int bytes(bool masked, bool q_shared, int q_rows)
     {
-        return q_at(masked) + S::WM * (q_shared ? 1 : S::WN) * q_rows * row;
+        return q_at(masked) + S::WM * (q_shared ? 1 : S::WN * (keeps_q ? 1 : 2)) * q_rows * row;
     }
 };
 
 /* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. ONCE: K and V of items that say so leave the
- * L2 first. */
-template <typename T, int D, class S, bool WG, bool ONCE>
+ * L2 first. CAPPED: there may be a soft cap, which is many instructions more, and so a kernel of its own. */
+template <typename T, int D, class S, bool WG, bool ONCE, bool CAPPED>
 __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
 {
     using L = layout<S, D>;
@@ -107,6 +110,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     /* Of what is loaded ahead, K and V before Q, unless Q is waited for apart. */
     constexpr bool KV_FIRST = AHEAD == 1 || !Q_APART;
     constexpr int KS = D / 16, OB = D / 8;
+    constexpr bool KEEPS_Q = L::keeps_q;
+    static_assert(KEEPS_Q || !WG, "wgmma takes Q from registers");
     /* A chunk that is no more than half full is loaded and multiplied as half a chunk. */
     constexpr bool HALVES = WG && NC == 64;
     constexpr int UNREAD = -2; /* the place of a token whose row nobody reads then */
@@ -156,6 +161,9 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int ring_row = copy_first + copy_row;
     const uint32_t ring_at = ring + wn * 2 * L::chunk + copy_piece / 8 * L::panel + ring_row * 128 +
                              ((copy_piece ^ ring_row) % 8 << 4);
+    /* Where Q of this head is not kept in registers: bytes from its place to that of the next head's, and of this one's. */
+    const int q_turn = by_head && !KEEPS_Q ? WM * WN * a.q_rows * L::row : 0;
+    int q_now = 0;
     const uint32_t q_at = q_mine + copy_row * L::row + ((copy_piece ^ copy_row) << 4);
     const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
     if (WG || WM < 4 || NC == 16) { /* where registers allow it */
@@ -196,11 +204,11 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 copy_async_word(at + w * 4, words + w, x.place >= 0);
         }
     };
-    auto issue_q = [&](int head) {
+    auto issue_q = [&](int head, int turn) {
         auto issue_rows = [&](int first) {
             const int row = __shfl_sync(~0u, q_row, first + copy_row) + head * a.gqa;
             if (first + copy_row < my_rows)
-                copy_async((q_at ^ (first % 8 << 4)) + first * L::row,
+                copy_async((q_at ^ (first % 8 << 4)) + first * L::row + turn,
                            (const char *)a.q + copy_piece * 16 + (int64_t)row * L::row);
         };
         if (WM > 1 && Q_APART && my_rows == 16) { /* no branches: a fifth of what a warp does for 32 tokens */
@@ -244,7 +252,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             if (lane < my_rows)
                 place_own_row(a, it, wm * 16 + lane, q_row, row_k, out_row);
             if (my_heads > 0 && !(q_shared && wn > 0))
-                issue_q(head_first);
+                issue_q(head_first, 0);
         }
         copy_commit();
     }
@@ -258,7 +266,11 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * 128 + (((lane >> 3 & 1) ^ swizzle) << 4);
     const uint32_t v_lane = (lane & 15) * 128 + ((lane / 16 ^ swizzle) << 4);
     const bool zero_row = (lane & 15) >= my_rows;
-    uint32_t q[KS][4] = {};
+    auto q_from = [&] {
+        const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
+        return zero_row ? ring + L::zeros_at : q_mine + q_lane + q_now;
+    };
+    uint32_t q[KEEPS_Q ? KS : 1][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
     bool far_rows = false;
@@ -302,14 +314,15 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_ahead();
         /* b. */
         if (chunk == chunk_first) {
-            const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
-            const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_lane;
+            if constexpr (KEEPS_Q) {
+                const uint32_t at = q_from();
 #pragma unroll
-            for (int kk = 0; kk < KS; kk++)
-                load_matrix(q[kk], at ^ (kk * 32));
+                for (int kk = 0; kk < KS; kk++)
+                    load_matrix(q[kk], at ^ (kk * 32));
+            }
             __syncwarp();
             if (by_head && head + head_step < a.h_kv)
-                issue_q(head + head_step);
+                issue_q(head + head_step, q_turn - q_now);
         }
         if (q_late && Q_APART)
             copy_commit();
@@ -330,19 +343,26 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                     wgmma<T, WIDTH, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
                 wgmma_end<NB>(s);
             } else {
+                const uint32_t at = q_from();
 #pragma unroll
-                for (int kk = 0; kk < KS; kk++)
+                for (int kk = 0; kk < KS; kk++) {
+                    uint32_t *const q_kk = q[KEEPS_Q ? kk : 0];
+                    if (!KEEPS_Q)
+                        load_matrix(q_kk, at ^ (kk * 32));
 #pragma unroll
                     for (int nb = 0; nb < NB; nb += 2) {
                         uint32_t b[4];
                         load_matrix(b, ((k_at + k_lane + nb * 8 * 128) ^ (kk % 4 * 32)) + kk / 4 * L::panel);
-                        mma<T>(s[nb], q[kk], b);
-                        mma<T>(s[nb + 1], q[kk], b + 2);
+                        mma<T>(s[nb], q_kk, b);
+                        mma<T>(s[nb + 1], q_kk, b + 2);
                     }
+                }
             }
 
             if (has_rows) {
                 hide_end<NB>(s, left, lane);
+                if (CAPPED && a.cap_scale != 0)
+                    cap_scores<NB>(s, a.cap_scale);
                 if (masked)
                     hide_masked<NB, MASK_WORDS>(
                         s, (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS, MASK_WORDS,
@@ -396,6 +416,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 store_head(head);
             head += head_step;
             chunk = chunk_first;
+            q_now = q_turn - q_now;
             begin_rows<OB>(o, max, sum);
         }
     }
@@ -404,7 +425,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         if (waits)
             wait_for_previous(); /* a team without a head, too */
         /* 6. */
-        redo_far_rows<T, D>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
+        redo_far_rows<T, D, CAPPED>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
         return;
     }
 
@@ -428,70 +449,77 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     __syncthreads();
     if (waits)
         wait_for_previous();
-    for (int i = threadIdx.x; i < it.n_rows * (D / 4); i += S::THREADS) {
-        const int r = i / (D / 4), col = i % (D / 4) * 4;
-        float top = -INFINITY, all = 0, x[4] = {};
+    constexpr int COLS = D <= 128 ? 4 : D / 32; /* of a thread: a row is one warp's */
+    for (int i = threadIdx.x; i < it.n_rows * (D / COLS); i += S::THREADS) {
+        const int r = i / (D / COLS), col = i % (D / COLS) * COLS;
+        float top = -INFINITY, all = 0, x[COLS] = {};
 #pragma unroll
         for (int w = 0; w < WN; w++)
             top = fmaxf(top, weight[(w * S::M + r) * 2]);
 #pragma unroll
         for (int w = 0; w < WN; w++) {
             const float factor = exp2_whole(weight[(w * S::M + r) * 2], top);
-            const float4 y = *(const float4 *)(o_all + (w * S::M + r) * L::o_row + col);
             all += factor * weight[(w * S::M + r) * 2 + 1];
-            x[0] += factor * y.x;
-            x[1] += factor * y.y;
-            x[2] += factor * y.z;
-            x[3] += factor * y.w;
+#pragma unroll
+            for (int c = 0; c < COLS; c += 4) {
+                const float4 y = *(const float4 *)(o_all + (w * S::M + r) * L::o_row + col + c);
+                x[c] += factor * y.x;
+                x[c + 1] += factor * y.y;
+                x[c + 2] += factor * y.z;
+                x[c + 3] += factor * y.w;
+            }
         }
         far_rows |= is_far(top);
-        store_row<T, 4, true>(a, it.slot0 >= 0, place_out(a, it, place_row(a, it, head_first, r)), D, col, x, top, all,
-                              col == 0);
+        store_row<T, COLS, true>(a, it.slot0 >= 0, place_out(a, it, place_row(a, it, head_first, r)), D, col, x, top, all,
+                                 col == 0);
     }
     /* 6. */
-    constexpr int AT_ONCE = 32 * 4 / D; /* rows of a warp */
-    redo_far_rows<T, D>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
+    constexpr int AT_ONCE = 32 * COLS / D; /* rows of a warp */
+    redo_far_rows<T, D, CAPPED>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
 }
 
-/* Shapes that there are with ONCE: those of leaves, and what a Hopper card runs. */
-template <class S, bool WG> constexpr bool has_once()
-{
-    return WG || S::M <= 32;
-}
+/* How a shape is compiled: WG, and CAPPED. Those that are run with ONCE where items say so are of leaves, or what a Hopper card
+ * runs. */
+template <class S, bool WG_, bool CAPPED_> struct compiled {
+    using shape = S;
+    static constexpr bool WG = WG_, CAPPED = CAPPED_, has_once = WG || S::M <= 32;
+};
 
-template <typename T, int D, class S, bool WG, bool ONCE> int prepare_kernel()
+template <typename T, int D, class C, bool ONCE> int prepare_kernel()
 {
+    using S = typename C::shape;
     int device, most;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    return allow_smem(group_kernel<T, D, S, WG, ONCE>, min(most, layout<S, D>::bytes(true, false, 16)));
+    return allow_smem(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED>, min(most, layout<S, D>::bytes(true, false, 16)));
 }
 
-template <typename T, int D, class S, bool WG> int prepare_group()
+template <typename T, int D, class C> int prepare_group()
 {
-    int status = prepare_kernel<T, D, S, WG, false>();
-    if constexpr (has_once<S, WG>())
+    int status = prepare_kernel<T, D, C, false>();
+    if constexpr (C::has_once)
         if (status == cudaSuccess)
-            status = prepare_kernel<T, D, S, WG, true>();
+            status = prepare_kernel<T, D, C, true>();
     return status;
 }
 
-template <typename T, int D, class S, bool WG, bool ONCE>
+template <typename T, int D, class C, bool ONCE>
 int launch_kernel(const cuda_group_args &a, int early, cudaStream_t stream)
 {
-    return launch_dependent(group_kernel<T, D, S, WG, ONCE>, dim3((unsigned)a.n_ctas),
-                            S::THREADS, layout<S, D>::bytes(a.masked, a.q_shared, a.q_rows), early, stream, a);
+    using S = typename C::shape;
+    return launch_dependent(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED>, dim3((unsigned)a.n_ctas), S::THREADS,
+                            layout<S, D>::bytes(a.masked, a.q_shared, a.q_rows), early, stream, a);
 }
 
-template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
+template <typename T, int D, class C> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
 {
-    if constexpr (has_once<S, WG>())
+    if constexpr (C::has_once)
         if (a.kv_once)
-            return launch_kernel<T, D, S, WG, true>(a, early, stream);
-    return launch_kernel<T, D, S, WG, false>(a, early, stream);
+            return launch_kernel<T, D, C, true>(a, early, stream);
+    return launch_kernel<T, D, C, false>(a, early, stream);
 }
 
 } // namespace treeattn

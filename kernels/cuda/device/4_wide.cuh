@@ -172,7 +172,7 @@ __device__ inline int same_in_warp(int x)
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
-/* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. */
+/* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. There is no soft cap. */
 template <typename T, int D, bool SHARED, bool MASKED>
 __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a,
                                                                const __grid_constant__ CUtensorMap k_map,
@@ -616,7 +616,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (waits)
         wait_for_previous(); /* a team without results, too */
     /* 5. */
-    redo_far_rows<T, D>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
+    redo_far_rows<T, D, false>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 
 } // namespace treeattn

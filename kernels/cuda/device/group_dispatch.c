@@ -7,7 +7,8 @@
 /* the order of index_of */
 #define EACH(X)                                                                                              \
     X(f16_64)                                                                                                \
-    X(f16_128) X(bf16_64) X(bf16_128) X(wgmma_f16_64) X(wgmma_f16_128) X(wgmma_bf16_64) X(wgmma_bf16_128)
+    X(f16_128) X(bf16_64) X(bf16_128) X(wgmma_f16_64) X(wgmma_f16_128) X(wgmma_bf16_64) X(wgmma_bf16_128)    \
+    X(f16_256) X(bf16_256) X(cap_f16_64) X(cap_f16_128) X(cap_bf16_64) X(cap_bf16_128)
 #define DECLARE(name)                                                                                        \
     int cuda_prepare_##name(int32_t m, int32_t n);                                                           \
     int cuda_smem_##name(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
@@ -18,6 +19,10 @@ EACH(DECLARE)
 static int index_of(const struct cuda_shape *s)
 {
     bool wgmma = false;
+    if (s->d == 256)
+        return 8 + s->t;
+    if (s->capped)
+        return 10 + 2 * s->t + (s->d == 128);
 #define SHAPE(M, N, ...) wgmma = wgmma || (s->wgmma && s->m == M && s->n == N);
 #include "kernels/cuda/device/wgmma_shapes.def"
 #undef SHAPE

@@ -73,7 +73,7 @@ struct cuda_group_args {
     int32_t n_items;
     int32_t h_q, h_kv;
     int32_t gqa, gqa_shift, page_size, page_shift; /* shifts: log2, or -1 */
-    float scale_log2;                              /* scale * log2(e) */
+    float scale_log2;                              /* scale * log2(e); with a soft cap, cap * log2(e) */
     int32_t slot_f16, slot_max_sum, masked;
     /* Of the group kernel. by_head: the teams of a CTA have heads of their own; else they share the tokens of one. */
     int32_t by_head, n_ctas;
@@ -88,6 +88,9 @@ struct cuda_group_args {
     uint32_t table_lines, block_lines;
     int32_t kv_once;  /* items may say so of their K and V; else none does */
     int32_t q_shared; /* the teams of a CTA share Q, as they do a head; else each has its own */
+    /* A score in base 2 is scale_log2 * (q . k), or with a soft cap scale_log2 * tanh(cap_scale * (q . k)), where cap_scale is
+     * scale / cap; without one it is 0. */
+    float cap_scale;
 };
 
 struct cuda_merge_step {
@@ -123,10 +126,11 @@ enum cuda_wide { CUDA_WIDE_NOT, CUDA_WIDE_PAIRS, CUDA_WIDE_SHARED };
 
 struct cuda_shape {
     int32_t m, n;  /* of the tile */
-    int32_t d;     /* 64, 128 */
+    int32_t d;     /* 64, 128, 256 */
     int32_t t;     /* enum cuda_half */
     int32_t wgmma; /* sm_90a, where there is a kernel for it */
     int32_t wide;  /* enum cuda_wide; then m and n do not count */
+    int32_t capped; /* there is a soft cap */
 };
 
 /* How the host runs a kernel of group items. One for each line of kernels.def. */
@@ -194,7 +198,7 @@ struct unfused_args {
     int32_t most_rows;   /* of a group that is not gathered */
     int32_t most_scores; /* of a row */
     int32_t early;       /* kernels may start while the one before ends */
-    float scale;
+    float scale;       /* of scores in base e: scale or cap, as scale_log2 is in base 2 */
     void *q;           /* [n_rows][d] gathered */
     void *k, *v;       /* [tokens][h_kv][d] gathered */
     float *score;      /* QK^T, then scaled, then masked */

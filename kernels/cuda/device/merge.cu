@@ -230,7 +230,7 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
     wait_for_previous(); /* without inputs, too */
     if (a.whole_lines && out >= 0) {
         constexpr int LINE_LANES = CUDA_LINE / (COLS * sizeof(element));
-        static_assert(D * sizeof(element) % CUDA_LINE == 0 && 32 % LANES == 0, "a row is whole lines, read by one warp");
+        static_assert(D * sizeof(element) % CUDA_LINE == 0 && 32 % LINE_LANES == 0, "a row is whole lines, each read by one warp");
         __syncwarp(); /* all of it is read */
         for (int i = first; i < end && lane % LINE_LANES == 0; i++)
 #pragma unroll
@@ -307,7 +307,8 @@ static int launch_shape(const cuda_merge_args &a, int early, cudaStream_t stream
 template <typename T, int D, slot_format F>
 static int launch_format(const cuda_merge_args &a, int early, cudaStream_t stream)
 {
-    return a.warps > 4   ? launch_shape<T, D, F, merge_by_eight>(a, early, stream)
+    constexpr bool holds_eight = merge_rows<D, merge_by_eight>::n > 0; /* does a CTA hold a row of eight warps whole? */
+    return a.warps > 4   ? launch_shape<T, D, F, std::conditional_t<holds_eight, merge_by_eight, merge_by_four>>(a, early, stream)
            : a.warps > 2 ? launch_shape<T, D, F, merge_by_four>(a, early, stream)
            : a.warps > 1 ? launch_shape<T, D, F, merge_by_two>(a, early, stream)
            : a.many_rows ? launch_shape<T, D, F, merge_many_rows>(a, early, stream)
@@ -326,7 +327,6 @@ template <typename T, int D> static int launch_merge(const cuda_merge_args &a, i
 extern "C" int cuda_launch_merge(const cuda_shape *s, const cuda_merge_args *a, int early, void *stream)
 {
     using namespace treeattn;
-    static_assert(MERGE_THREADS / (128 / COLS) >= merge_by_eight::PARTS, "a CTA holds a row whole");
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         return launch_merge<decltype(t), decltype(d)::value>(*a, early, (cudaStream_t)stream);
     });

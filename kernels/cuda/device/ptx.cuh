@@ -129,6 +129,14 @@ __device__ inline float exp2_fast(float x)
     return y;
 }
 
+/* Within a unit in the last place; 0 at infinity. */
+__device__ inline float reciprocal_fast(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* Of |x| < 2^23 an even number of at least x, less than 2 above; of others, among them -inf, a number as far from 0, to some
  * units in the last place. Two additions: ceilf takes an instruction of another unit, whose time stands between a row's maximum
  * and its first exponent. */

@@ -114,7 +114,8 @@ template <typename T, int D, int EIGHTS>
 __global__ __launch_bounds__(SKINNY_THREADS) void skinny_pv_kernel(const __grid_constant__ unfused_args u)
 {
     constexpr int HALVES = D / 64;
-    __shared__ float part[WARPS][8 * EIGHTS][D + 4];
+    constexpr int AT_ONCE = D > 128 ? 1 : EIGHTS; /* blocks of rows that warps add up at a time, in 48 KB */
+    __shared__ float part[WARPS][8 * AT_ONCE][D + 4];
     let_next_start();
     const int head = blockIdx.x % u.a.h_kv, warp = threadIdx.x / 32, lane = threadIdx.x % 32, four = lane % 4;
     const skinny_block b = load_block(u.skinny + blockIdx.x / u.a.h_kv);
@@ -172,24 +173,30 @@ __global__ __launch_bounds__(SKINNY_THREADS) void skinny_pv_kernel(const __grid_
         load_v(t);
         load_p(t);
     }
-#pragma unroll
-    for (int e = 0; e < EIGHTS; e++)
-#pragma unroll
-        for (int h = 0; h < HALVES; h++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-#pragma unroll
-                for (int i = 0; i < 2; i++) /* row 2 four + i, two columns side by side */
-                    *(float2 *)&part[warp][8 * e + 2 * four + i][64 * h + 8 * (lane / 4) + 2 * j] =
-                        make_float2(o[e][h][j][i], o[e][h][j][2 + i]);
-    __syncthreads();
     float *to = u.o + (b.o + (int64_t)head * it.n_rows) * D;
-    for (int i = threadIdx.x; i < it.n_rows * D; i += SKINNY_THREADS) {
-        float sum = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            sum += part[w][i / D][i % D];
-        to[i] = sum;
+    for (int e0 = 0; e0 < EIGHTS; e0 += AT_ONCE) {
+        if (e0 > 0)
+            __syncthreads(); /* what is there has been read */
+#pragma unroll
+        for (int e = 0; e < AT_ONCE; e++)
+#pragma unroll
+            for (int h = 0; h < HALVES; h++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++) /* row 2 four + i, two columns side by side */
+                        *(float2 *)&part[warp][8 * e + 2 * four + i][64 * h + 8 * (lane / 4) + 2 * j] =
+                            make_float2(o[e0 + e][h][j][i], o[e0 + e][h][j][2 + i]);
+        __syncthreads();
+        const int first = 8 * e0 * D, n = min(it.n_rows * D - first, 8 * AT_ONCE * D);
+        for (int i = threadIdx.x; i < n; i += SKINNY_THREADS) {
+            float sum = 0;
+#pragma unroll
+            for (int w = 0; w < WARPS; w++)
+                sum += part[w][i / D][i % D];
+            to[first + i] = sum;
+        }
     }
 }
 

@@ -2,6 +2,9 @@
  * softmax.cuh - the online softmax of a warp's 16 rows over a chunk of tokens, between the products: scores as mma.sync
  * accumulates them, s[token / 8][4], of which a lane has two tokens in rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
  *
+ * A soft cap bends scores first, so that what follows has tanh of them in their place, and scale_log2 is the cap's. Scores that it
+ * bends are never far.
+ *
  * The running maximum is taken in base 2 and rounded up to an even number: rescaling is then exact, and rare.
  *
  * A fused multiply-add takes the maximum from a score that is not rounded. Of scores beyond millions that leaves more than is
@@ -25,6 +28,29 @@ template <int OB> __device__ __forceinline__ void begin_rows(float (*o)[4], floa
             o[ob][i] = 0;
     max[0] = max[1] = -INFINITY;
     sum[0] = sum[1] = 0;
+}
+
+/* tanh(s * cap_scale), to some units in the last place, as near 0 as at its ends; -inf stays what it is. Near 0 by a polynomial (N.
+ * Juffa's of 2013, 1.6 units in the last place), elsewhere by 1 - 2 / (1 + e^2x), of which the second term is no more than a half. */
+__device__ __forceinline__ float cap_score(float s, float cap_scale)
+{
+    constexpr float NEAR = 0.55f, TWICE_LOG2E = 2.88539008177793f;
+    const float x = s * cap_scale, x2 = x * x;
+    float p = fmaf(0.0157296831f, x2, -0.0523029624f);
+    p = fmaf(p, x2, 0.133152977f);
+    p = fmaf(p, x2, -0.333327681f);
+    const float near = fmaf(p * x2, x, x),
+                far = copysignf(fmaf(-2, reciprocal_fast(1 + exp2_fast(fabsf(x) * TWICE_LOG2E)), 1), x);
+    return s == -INFINITY ? s : fabsf(x) < NEAR ? near : far;
+}
+
+template <int NB> __device__ __forceinline__ void cap_scores(float (*s)[4], float cap_scale)
+{
+#pragma unroll
+    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[nb][i] = cap_score(s[nb][i], cap_scale);
 }
 
 /* -inf for tokens from `left` on. */

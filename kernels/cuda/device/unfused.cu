@@ -10,6 +10,7 @@
  */
 #include "kernels/cuda/device/dependent.cuh"
 #include "kernels/cuda/device/items.cuh"
+#include "kernels/cuda/device/softmax.cuh"
 #include "kernels/cuda/device/typed.cuh"
 
 namespace treeattn {
@@ -81,6 +82,11 @@ __global__ __launch_bounds__(UNFUSED_THREADS) void scale_kernel(const __grid_con
     const unfused_row r = u.row[my.row];
     float *score = u.score + r.score;
     wait_for_previous();
+    if (u.a.cap_scale != 0) {
+        for (int t = my.thread; t < r.n; t += 32 * ROW_WARPS)
+            score[t] = cap_score(score[t], u.a.cap_scale) * u.scale;
+        return;
+    }
 #pragma unroll 8
     for (int t = 4 * my.thread; t < r.n; t += 128 * ROW_WARPS) {
         const float4 x = load_scores(score, t, r.n, 0);

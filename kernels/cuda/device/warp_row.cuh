@@ -27,16 +27,17 @@ __device__ inline float warp_sum(float x)
     return x;
 }
 
-/* Row r of the item for a KV head, from Q to where it goes. Lane i has columns i D / 32 and on. */
-template <typename T, int D>
+/* Row r of the item for a KV head, from Q to where it goes. Lane i has columns i D / 32 and on. CAPPED: there may be a soft cap. */
+template <typename T, int D, bool CAPPED>
 __device__ __forceinline__ void attend_row(const cuda_group_args &a, const cuda_item &it, int kv_head, int r, int lane)
 {
     constexpr int COLS = D / 32;
     const row_place p = place_row(a, it, kv_head, r);
+    const bool capped = CAPPED && a.cap_scale != 0;
     float q[COLS], o[COLS] = {}, max = -INFINITY, sum = 0;
 #pragma unroll
     for (int c = 0; c < COLS; c++)
-        q[c] = to_float(((const T *)a.q)[(p.query * a.h_q + p.head) * D + lane * COLS + c]) * a.scale_log2;
+        q[c] = to_float(((const T *)a.q)[(p.query * a.h_q + p.head) * D + lane * COLS + c]) * (capped ? 1 : a.scale_log2);
     for (int t = 0; t < it.n_kv; t++) {
         const token x = find_token(a, it, t);
         if (!sees(a, it, p.k, x.run))
@@ -47,6 +48,8 @@ __device__ __forceinline__ void attend_row(const cuda_group_args &a, const cuda_
         for (int c = 0; c < COLS; c++)
             s = fmaf(q[c], to_float(((const T *)a.k)[at + c]), s);
         s = warp_sum(s);
+        if (capped)
+            s = cap_score(s, a.cap_scale) * a.scale_log2;
         const float top = fmaxf(max, s); /* a NaN never becomes the maximum */
         const float old = max == -INFINITY ? 0 : exp2f(max - top), weight = exp2f(s - top);
         max = top;
@@ -67,7 +70,7 @@ struct stored_rows {
 
 /* All that this warp has stored again, in place of it. A call, which finds out anew what it needs, as it is hardly ever wanted:
  * inlined, it takes registers and instruction cache from what is. */
-template <typename T, int D> __device__ __noinline__ void redo_rows(const cuda_group_args &a, stored_rows x)
+template <typename T, int D, bool CAPPED> __device__ __noinline__ void redo_rows(const cuda_group_args &a, stored_rows x)
 {
     const cta_work work = find_work(a);
     const cuda_item it = load_item(a.item + (work.g.item0 + work.item) * x.items + x.item);
@@ -78,18 +81,18 @@ template <typename T, int D> __device__ __noinline__ void redo_rows(const cuda_g
         for (int first = row_first; first < it.n_rows; first += x.warps * x.block)
 #pragma unroll 1
             for (int r = first; r < min(first + x.block, it.n_rows); r++)
-                attend_row<T, D>(a, it, head, r, threadIdx.x % 32);
+                attend_row<T, D, CAPPED>(a, it, head, r, threadIdx.x % 32);
 }
 
 /* As a warp ends: is something of what its lanes have stored too far for the softmax of tensor kernels (softmax.cuh)? */
-template <typename T, int D>
+template <typename T, int D, bool CAPPED>
 __device__ __forceinline__ void redo_far_rows(const cuda_group_args &a, bool far, stored_rows x)
 {
     if (!__any_sync(~0u, far))
         return;
     /* Other lanes stored what this one is about to. Not in the call: ptxas then compiles all else another way. */
     __syncwarp();
-    redo_rows<T, D>(a, x);
+    redo_rows<T, D, CAPPED>(a, x);
 }
 
 /* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there

@@ -80,6 +80,13 @@ static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp,
     return s.n;
 }
 
+/* Do its CTAs fit the card if each team has heads of its own, and so a copy of Q? */
+static bool fits_by_head(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
+{
+    struct cuda_shape s = shape_of_call(cp, c);
+    return cuda_launcher_of(c->kernel)->smem(&s, c->masked, false, WARP_ROWS) <= b->card->smem_per_cta;
+}
+
 /* CTAs of a call that the card holds at once, as registers and shared memory allow. */
 static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
                             bool q_shared)
@@ -116,6 +123,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .tokens_of_plan = b->tokens,
                              .h_kv = b->p->heads.h_kv,
                              .d = b->p->heads.d,
+                             .capped = b->p->soft_cap > 0,
                              .sms = b->card->sms,
                              .m = call.m,
                              .longest = b->longest[call.m / 16],
@@ -128,7 +136,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     bool shares = cp->wgmma && call.m == CUDA_WIDE_ROWS && (everywhere(cp) || call.n > CUDA_WIDE_STEP);
     call.n = shares ? 2 * CUDA_WIDE_STEP : call.n;
     call.ctas = tiling_ctas(&t, call.n);
-    int64_t first_by_head = call.item0 + (everywhere(cp) && shares ? n : tiling_first_by_head(&t, call.n));
+    bool by_head = !(everywhere(cp) && shares) && fits_by_head(b, cp, &call);
+    int64_t first_by_head = call.item0 + (by_head ? tiling_first_by_head(&t, call.n) : n);
     tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
@@ -171,13 +180,13 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
     }
-    c->ctas =
-        (struct cuda_ctas){.h_kv = b->p->heads.h_kv,
-                           .d = b->p->heads.d,
-                           .teams = 1,
-                           .chunk = CUDA_WIDE_STEP,
-                           .slots = everywhere(cp) ? 1 : b->card->sms,
-                           .by_head = everywhere(cp) || n * b->p->heads.h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
+    c->ctas = (struct cuda_ctas){.h_kv = b->p->heads.h_kv,
+                                 .d = b->p->heads.d,
+                                 .teams = 1,
+                                 .chunk = CUDA_WIDE_STEP,
+                                 .slots = everywhere(cp) ? 1 : b->card->sms,
+                                 .by_head = everywhere(cp) ||
+                                            n * b->p->heads.h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
     to_segments(&c->ctas, pair, n);
     free(pair);
 }

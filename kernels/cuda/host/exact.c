@@ -22,7 +22,8 @@ bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *sam
 
 bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
 {
-    CK((x->heads.dtype == DT_F16 || x->heads.dtype == DT_BF16) && (x->heads.d == 64 || x->heads.d == 128));
+    CK((x->heads.dtype == DT_F16 || x->heads.dtype == DT_BF16) &&
+       (x->heads.d == 64 || x->heads.d == 128 || x->heads.d == 256));
     struct cuda_truth_args a = {.q = x->q,
                                 .k = x->k,
                                 .v = x->v,

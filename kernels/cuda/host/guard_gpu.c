@@ -222,15 +222,15 @@ static bool run_both(struct cuda_plan *cp, struct seat *s, struct err *e)
 {
     const struct guarded_layout *l = &s->l;
     int64_t from = l->at[PART_O], n = l->total - from, workspace = cuda_workspace(cp);
-    struct cuda_args a = {.q = s->dev.at + l->at[PART_Q],
-                          .k = s->dev.at + l->at[PART_K],
-                          .v = s->dev.at + l->at[PART_V],
-                          .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
-                          .sink = l->size[PART_SINKS] > 0 ? (const float *)(const void *)(s->dev.at + l->at[PART_SINKS])
-                                                          : NULL,
-                          .o = s->dev.at + l->at[PART_O],
-                          .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
-                          .workspace = work.at + GUARD};
+    struct cuda_args a = {
+        .q = s->dev.at + l->at[PART_Q],
+        .k = s->dev.at + l->at[PART_K],
+        .v = s->dev.at + l->at[PART_V],
+        .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
+        .sink = l->size[PART_SINKS] > 0 ? (const float *)(const void *)(s->dev.at + l->at[PART_SINKS]) : NULL,
+        .o = s->dev.at + l->at[PART_O],
+        .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
+        .workspace = work.at + GUARD};
     s->current = false; /* until the run is known to have left it alone */
     if (!poison(s, workspace, NULL, e) || !cuda_run(cp, &a, NULL, e) || !gpu_sync(e) ||
         !check_all(s, workspace, e))

@@ -259,11 +259,9 @@ int64_t items_add_own_merges(struct items *b, const struct group *g)
         int32_t *in = list_add(&b->merge_in, 2, sizeof *in);
         in[0] = (int32_t)first + k;
         in[1] = (int32_t)b->sink_slot;
-        *(struct cuda_merge_step *)list_add(&b->step, 1, sizeof(struct cuda_merge_step)) =
-            (struct cuda_merge_step){.in0 = (int32_t)b->merge_in.n - 2,
-                                     .n_in = 2,
-                                     .out = -1,
-                                     .query = b->plan->nf->orig[query[k]]};
+        *(struct cuda_merge_step *)list_add(&b->step, 1,
+                                            sizeof(struct cuda_merge_step)) = (struct cuda_merge_step){
+            .in0 = (int32_t)b->merge_in.n - 2, .n_in = 2, .out = -1, .query = b->plan->nf->orig[query[k]]};
     }
     free(query);
     return g->nq;

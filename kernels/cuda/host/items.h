@@ -27,10 +27,11 @@ struct items {
     const struct plan *plan;
     int32_t gqa; /* query heads a KV head */
     struct pairs pairs;
-    int64_t n_wide; /* of the groups that run as pairs, those whose items are in the list */
-    int64_t wide0;  /* the launch's first item in such tiles, which are two a CTA */
+    int64_t n_wide;    /* of the groups that run as pairs, those whose items are in the list */
+    int64_t wide0;     /* the launch's first item in such tiles, which are two a CTA */
     int64_t sink_slot; /* with sinks, the last; else PLAN_NO_SLOT */
-    int64_t *own_slot; /* [groups] with sinks: the slot of the first query of a group whose rows the plan sends to the output */
+    int64_t *
+        own_slot; /* [groups] with sinks: the slot of the first query of a group whose rows the plan sends to the output */
     int64_t *reads; /* [nodes] tokens of the node that items read, counted as often as they are read */
     /* Of the group that is being added: the runs that a CTA reads, n_kept of them, and whether it reads each run. */
     int64_t *kept;

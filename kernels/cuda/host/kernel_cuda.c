@@ -60,7 +60,7 @@ static bool run(const struct cuda_options *opt, const struct problem *p, const s
         .name = name_,                                                                                       \
         .about = about_,                                                                                     \
         .on_gpu = true,                                                                                      \
-        .features = 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,                                                \
+        .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,                        \
         .ready = gpu_ready,                                                                                  \
         .narrow_p = narrow,                                                                                  \
         .sum_run = 128,                                                                                      \

@@ -38,8 +38,8 @@ struct cuda_plan {
     enum cuda_half t;
     struct heads heads;
     int32_t gqa_shift, page_size, page_shift;
-    uint32_t table_lines; /* see launch.h */
-    float scale_log2;
+    uint32_t table_lines;        /* see launch.h */
+    float scale_log2, cap_scale; /* see launch.h */
     bool slot_f16, slot_max_sum, fused;
     int64_t sink_slot; /* or -1 */
     int32_t n_launches, n_calls, n_merges;
@@ -80,8 +80,13 @@ static inline bool chooses_kernel(enum cuda_kernel kernel)
 /* The tile of a call, as launchers want it. */
 static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
 {
-    return (struct cuda_shape){
-        .m = c->m, .n = c->n, .d = cp->heads.d, .t = cp->t, .wgmma = cp->wgmma, .wide = c->wide};
+    return (struct cuda_shape){.m = c->m,
+                               .n = c->n,
+                               .d = cp->heads.d,
+                               .t = cp->t,
+                               .wgmma = cp->wgmma,
+                               .wide = c->wide,
+                               .capped = cp->cap_scale != 0};
 }
 
 #endif

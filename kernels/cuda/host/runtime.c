@@ -24,7 +24,8 @@
 #include <string.h>
 
 enum {
-    HOPPER = 90,      /* compute capability from which kernels may start early */
+    HOPPER = 90, /* compute capability from which kernels may start early */
+    WGMMA_MOST_D = 128,
     MOST_LINES = 4096 /* of the page table, or of the plan's arrays, that the first kernel asks the L2 for */
 };
 
@@ -63,8 +64,10 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
                   opt->arch / 10, opt->arch % 10);
     if (p->heads.dtype != DT_F16 && p->heads.dtype != DT_BF16)
         return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->heads.dtype]);
-    if (p->heads.d != 64 && p->heads.d != 128)
-        return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->heads.d);
+    if (p->heads.d != 64 && p->heads.d != 128 && p->heads.d != 256)
+        return no(why, "the CUDA kernels take heads of 64, 128 and 256 elements, not %d", p->heads.d);
+    if (heads_fp8(&p->heads))
+        return no(why, "the CUDA kernels do not take K and V in %s", dtype_name[p->heads.kv_fp8]);
     if (opt && !fits_card(opt->kernel, p, &caps, why))
         return false;
     if (!(p->scale > 0))
@@ -241,16 +244,20 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         plan->n_merge_in + p->tree->n_queries > INT32_MAX / 2)
         return err_missing(
             e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
-    bool f16 = plan->slot_o == SLOT_O_F16 && plan->n_slots > 0; /* slots that sinks alone want are no plan's */
-    int64_t n_slots = items_slots(p, plan), slot_rows = n_slots * p->heads.h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
+    bool f16 =
+        plan->slot_o == SLOT_O_F16 && plan->n_slots > 0; /* slots that sinks alone want are no plan's */
+    int64_t n_slots = items_slots(p, plan), slot_rows = n_slots * p->heads.h_q,
+            weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
-    cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early;
+    cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early &&
+                p->heads.d <= WGMMA_MOST_D && p->soft_cap == 0;
     cp->t = p->heads.dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
     cp->heads = p->heads;
     cp->page_size = p->page_size;
     cp->page_shift = shift_of(p->page_size);
     cp->gqa_shift = shift_of(heads_gqa(&p->heads));
-    cp->scale_log2 = (float)(p->scale * M_LOG2E);
+    cp->scale_log2 = (float)((p->soft_cap > 0 ? p->soft_cap : p->scale) * M_LOG2E);
+    cp->cap_scale = p->soft_cap > 0 ? (float)(p->scale / p->soft_cap) : 0;
     cp->sink_slot = p->sink ? n_slots - 1 : -1;
     cp->slot_f16 = f16;
     cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
@@ -357,6 +364,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .page_size = cp->page_size,
         .page_shift = cp->page_shift,
         .scale_log2 = cp->scale_log2,
+        .cap_scale = cp->cap_scale,
         .slot_f16 = cp->slot_f16,
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
@@ -398,7 +406,8 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
 }
 
 /* The slot of sinks, before anything else: what follows is an ordinary launch, which waits for it. */
-static bool run_sinks(const struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e)
+static bool run_sinks(const struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream,
+                      struct err *e)
 {
     struct cuda_sink_args a = {
         .sink = x->sink,

@@ -13,27 +13,47 @@ enum { STEP = 64 }; /* tokens: the step of shapes.def that n = 128 runs in */
 
 /* ---- the compiled tiles ------------------------------------------------------------------------------ */
 
-static const struct {
+struct shape {
     int32_t m, n, teams, resident;
-} shapes[] = {
-#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WN, RESIDENT},
-#include "kernels/cuda/device/shapes.def"
-#undef SHAPE
 };
+#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WN, RESIDENT},
+static const struct shape shapes[] = {
+#include "kernels/cuda/device/shapes.def"
+};
+static const struct shape shapes_256[] = {
+#include "kernels/cuda/device/shapes_256.def"
+};
+static const struct shape shapes_cap[] = {
+#include "kernels/cuda/device/shapes_cap.def"
+};
+#undef SHAPE
+enum { STEP_256 = 32 }; /* tokens: the step of all tiles for such heads */
 
-/* Index of a compiled tile. tiling_n returns compiled tiles only, so the search ends. */
-static int shape_of(int32_t m, int32_t n)
+/* Have heads more elements than most tiles are made for? */
+static bool has_wide_heads(const struct tiling *t)
 {
-    int i = 0;
-    while (shapes[i].m != m || shapes[i].n != n)
-        i++;
-    return i;
+    return t->d > 128;
+}
+
+/* The tiles that are compiled for such problems. */
+static const struct shape *shapes_for(const struct tiling *t)
+{
+    return has_wide_heads(t) ? shapes_256 : t->capped ? shapes_cap : shapes;
+}
+
+/* The compiled tile of n tokens. tiling_n returns compiled tiles only, so the search ends. */
+static const struct shape *shape_of(const struct tiling *t, int32_t n)
+{
+    const struct shape *s = shapes_for(t);
+    while (s->m != t->m || s->n != n)
+        s++;
+    return s;
 }
 
 /* Teams of warps in a CTA of that tile. */
-static int32_t teams_of(int32_t m, int32_t n)
+static int32_t teams_of(const struct tiling *t, int32_t n)
 {
-    return shapes[shape_of(m, n)].teams;
+    return shape_of(t, n)->teams;
 }
 
 /* ---- n ----------------------------------------------------------------------------------------------- */
@@ -55,7 +75,7 @@ int64_t tiling_tokens(const struct cuda_item *item, int64_t n_items)
 /* CTAs of the tile that the card holds at once, as far as registers allow: a wave. */
 static int64_t fit(const struct tiling *t, int32_t n)
 {
-    return (int64_t)shapes[shape_of(t->m, n)].resident * t->sms;
+    return (int64_t)shape_of(t, n)->resident * t->sms;
 }
 
 /*
@@ -105,7 +125,7 @@ static bool wants_narrow(const struct tiling *t)
         return (even && ctas_of(t) > fit(t, STEP) && ctas_of(t) <= fit(t, STEP / 2)) ||
                (an_sm >= CTAS_WANTED && t->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs);
     }
-    return an_sm >= CTAS_ENOUGH * teams_of(16, STEP / 2) && an_sm < CTAS_ENOUGH * teams_of(16, STEP) &&
+    return an_sm >= CTAS_ENOUGH * teams_of(t, STEP / 2) && an_sm < CTAS_ENOUGH * teams_of(t, STEP) &&
            tokens >= STEP * t->n_items;
 }
 
@@ -200,6 +220,10 @@ int32_t tiling_n_after(const struct tiling *t, int32_t n)
 
 int32_t tiling_n(const struct tiling *t, int32_t n)
 {
+    if (has_wide_heads(t))
+        return STEP_256;
+    if (t->capped) /* one for each m */
+        return t->m == 32 || t->m == 64 ? STEP / 2 : STEP;
     if (is_masked_wide(t))
         return 2 * STEP;
     /* The step of the kernel before, if these are one wave in it: then one kernel runs both. */
@@ -225,7 +249,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
 
 struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
 {
-    int32_t teams = teams_of(t->m, n);
+    int32_t teams = teams_of(t, n);
     return (struct cuda_ctas){
         .h_kv = t->h_kv, .d = t->d, .teams = teams, .chunk = n / teams, .slots = fit(t, n)};
 }
@@ -233,7 +257,7 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
 /* Would CTAs of a head a team be PLENTY_WAVES waves? Then SMs end evenly even if CTAs take more heads. */
 static bool is_plenty(const struct tiling *t, int32_t n)
 {
-    return ctas_of(t) >= PLENTY_WAVES * teams_of(t->m, n) * fit(t, n);
+    return ctas_of(t) >= PLENTY_WAVES * teams_of(t, n) * fit(t, n);
 }
 
 /* Are CTAs at least nine tenths of those wanted? */
@@ -246,7 +270,7 @@ static bool enough(int64_t ctas, int64_t wanted)
  * next. It needs CTAs to spare. */
 static bool wants_heads(const struct tiling *t, int32_t n)
 {
-    int32_t teams = teams_of(t->m, n), heads = teams > 1 ? teams : 2;
+    int32_t teams = teams_of(t, n), heads = teams > 1 ? teams : 2;
     if (t->n_items == 0 || t->h_kv < heads)
         return false;
     bool empty = t->m >= 64 && !is_full(t) && 2 * t->item[0].n_kv <= TOKENS_ENOUGH;

@@ -237,6 +237,7 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
               .gqa_shift = cp->gqa_shift,
               .page_size = cp->page_size,
               .page_shift = cp->page_shift,
+              .cap_scale = cp->cap_scale,
               .slot_f16 = cp->slot_f16,
               .slot_max_sum = cp->slot_max_sum},
         .row = u->block.dev,

@@ -1,4 +1,4 @@
-/* The kernel of wide tiles, of every storage type and head size. */
+/* The kernel of wide tiles, of every storage type, and head sizes up to 128. */
 #include "kernels/cuda/device/4_wide.cuh"
 
 #include "kernels/cuda/device/typed.cuh"
@@ -41,7 +41,7 @@ static int make_map(const struct cuda_shape *s, const void *kv, int h_kv, CUtens
 template <typename F> static int for_kernel(const struct cuda_shape *s, bool masked, F launch)
 {
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
-        constexpr int D = decltype(d)::value;
+        constexpr int D = decltype(d)::value <= 128 ? decltype(d)::value : 128; /* the host has no others run here */
         auto of = [&](auto shares, auto has_mask) {
             constexpr bool SHARED = decltype(shares)::value, MASKED = decltype(has_mask)::value;
             return launch(wide_kernel<decltype(t), D, SHARED, MASKED>, wide_layout<D, SHARED, MASKED>::bytes);

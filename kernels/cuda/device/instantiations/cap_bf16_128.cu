@@ -1,0 +1,8 @@
+/* The group kernel for bf16, d = 128, with soft caps. */
+#define GROUP_T __nv_bfloat16
+#define GROUP_D 128
+#define GROUP_CAPPED
+#define GROUP_PREPARE cuda_prepare_cap_bf16_128
+#define GROUP_SMEM cuda_smem_cap_bf16_128
+#define GROUP_LAUNCH cuda_group_cap_bf16_128
+#include "kernels/cuda/device/group_launch.cuh"
