@@ -22,6 +22,8 @@ const struct format_info formats[] = {
     {"text", "--tree-file FILE",
      "ours: `tree NODES QUERIES`, a line `node ID PARENT LENGTH` per node, `query NODE UPTO` per query; # "
      "begins a comment"},
+    {"mask", "--tree-file FILE",
+     "`mask QUERIES TOKENS`, a line of digits per query: 1 where it sees the token; refused where it is no tree"},
     {"family", "--gen FAMILY[:SEED]", "a seeded random tree of one of the families"},
 #define TRACE_KIND(word, argument, about) {#word, "--trace " #word ":" argument, about},
 #include "traces/trace_kinds.def"

@@ -1,4 +1,4 @@
-/* fuzz_text.c - the project's own tree text, and telling it from FastTree's. */
+/* fuzz_text.c - the project's own tree text, masks, and telling them from FastTree's. */
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -9,6 +9,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e2 = {0};
     struct tree *either = tree_file_parse((const char *)data, size, FUZZ_FILE, &e2);
     fuzz_verdict(either, &e2, false);
+    struct err e3 = {0};
+    struct tree *mask = mask_text_parse((const char *)data, size, FUZZ_FILE, &e3);
+    fuzz_verdict(mask, &e3, false);
+    if (mask)
+        fuzz_tree(mask);
+    tree_free(mask);
     if (t) {
         fuzz_tree(t);
         fuzz_same_tree(t, either);

@@ -8,6 +8,7 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 
+#include <inttypes.h>
 #include <unistd.h>
 
 /* ---- helpers ------------------------------------------------------------------------------------------- */
@@ -212,6 +213,71 @@ LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
         if (text)
             assert_same_tree(t, back);
     }
+}
+
+/* ---- masks ----------------------------------------------------------------------------------------------- */
+
+/* Which tokens query q sees, one a byte, nodes in id order. */
+static void seen_by(const struct tree *t, int32_t q, char *row)
+{
+    int64_t at = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        int64_t sees = 0;
+        for (int32_t up = t->query[q].node; up >= 0 && sees == 0; up = t->parent[up])
+            sees = up != i ? 0 : up == t->query[q].node ? t->query[q].upto : t->len[i];
+        for (int64_t j = 0; j < t->len[i]; j++)
+            row[at++] = j < sees ? '1' : '0';
+    }
+}
+
+static int64_t both_see(const char *x, const char *y, int64_t n)
+{
+    int64_t both = 0;
+    for (int64_t k = 0; k < n; k++)
+        both += x[k] == '1' && y[k] == '1';
+    return both;
+}
+
+/* The tree that is read has as many tokens for each query, and as many for each two together. */
+LOOP_TEST(masks_of_trees_are_trees, N_FAMILIES)
+{
+    for (uint64_t seed = 1; seed < 60; seed++) {
+        AUTO(tree) t = gen_tree((enum family)_i, seed);
+        int64_t n = tree_tokens(t);
+        if (n < 1 || t->n_queries > 60)
+            continue;
+        FREED char *row = xcalloc((size_t)(n * t->n_queries) + 1, 1),
+                   *text = xasprintf("mask %" PRId32 " %" PRId64 "\n", t->n_queries, n);
+        for (int32_t q = 0; q < t->n_queries; q++) {
+            seen_by(t, q, row + q * n);
+            xappend(&text, "%.*s\n", (int)n, row + q * n);
+        }
+        AUTO(tree) back = MUST(tree_file_parse, text, strlen(text), "t");
+        ck_assert(tree_check(back, NULL));
+        int64_t m = tree_tokens(back);
+        FREED char *again = xcalloc((size_t)(m * t->n_queries) + 1, 1);
+        ck_assert_int_eq(back->n_queries, t->n_queries);
+        for (int32_t q = 0; q < t->n_queries; q++)
+            seen_by(back, q, again + q * m);
+        for (int32_t q = 0; q < t->n_queries; q++)
+            for (int32_t k = 0; k <= q; k++)
+                check_each(both_see(row + q * n, row + k * n, n) == both_see(again + q * m, again + k * m, m),
+                           "seed %d: queries %d and %d", (int)seed, q, k);
+    }
+}
+
+TEST(a_mask_is_read_as_nodes_that_are_chains)
+{
+    static const char text[] = "mask 4 6\r\n110000\n\n111010\n110100\n000000\n";
+    AUTO(tree) t = MUST(mask_text_parse, text, strlen(text), "t.mask");
+    ck_assert(t->n_nodes == 3 && t->n_queries == 4); /* nobody sees token 5 */
+    static const int32_t parent[] = {-1, 0, 0};
+    static const int64_t len[] = {2, 2, 1};
+    static const struct query want[] = {{0, 2}, {1, 2}, {2, 1}, {0, 0}};
+    for (int i = 0; i < 3; i++)
+        ck_assert(t->parent[i] == parent[i] && t->len[i] == len[i]);
+    for (int q = 0; q < 4; q++)
+        ck_assert(t->query[q].node == want[q].node && t->query[q].upto == want[q].upto);
 }
 
 TEST(level_trees_round_trip)

@@ -26,7 +26,7 @@
 extern char **environ;
 
 /* MEDUSA asks for the topology "a", MEDUSA_ALL for the first; OTHERS are requests in blocks of 16, timed in seconds. */
-enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MEDUSA_ALL, MOONCAKE, OTHERS, CSV, MEASURED, COEFS };
+enum format { LEVELS, FASTTREE, MASK, TEXT, DEFT, MEDUSA, MEDUSA_ALL, MOONCAKE, OTHERS, CSV, MEASURED, COEFS };
 
 #define NODE(id, value, start, end, children)                                                                \
     "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
@@ -64,7 +64,7 @@ static int64_t prompt_of(const struct entry *x)
 }
 
 /* Tree files are told apart by their first word; if that is no use, neither parser is asked. */
-static const char neither[] = "(expected a node count or `tree NODES QUERIES`)";
+static const char neither[] = "(expected a node count, `tree NODES QUERIES` or `mask QUERIES TOKENS`)";
 
 /* What every complaint must be; the file is called FILE in it. What only the replay of a sound file finds (no
  * branches, say) has no line. */
@@ -109,6 +109,9 @@ static bool parse(const struct entry *x, struct err *e)
         break;
     case TEXT:
         t = tree_text_parse(x->text, size, "FILE", e);
+        break;
+    case MASK:
+        t = mask_text_parse(x->text, size, "FILE", e);
         break;
     case DEFT:
         tr = deft_open(x->text, size, "FILE", "deft:FILE", &o, e);

@@ -1,5 +1,5 @@
 /*
- * formats.c - tree files of either kind.
+ * formats.c - tree files of all kinds.
  */
 #include "traces/formats/formats.h"
 
@@ -23,12 +23,14 @@ struct tree *tree_file_parse(const char *text, size_t size, const char *name, st
         return fasttree_file_parse(text, size, name, e);
     if (n > 0 && w.n == strlen("tree") && memcmp(w.p, "tree", w.n) == 0)
         return tree_text_parse(text, size, name, e);
+    if (n > 0 && w.n == strlen("mask") && memcmp(w.p, "mask", w.n) == 0)
+        return mask_text_parse(text, size, name, e);
     char quote[TEXT_QUOTE];
     if (n > 0)
-        err_set(e, "%s:%d: begins with \"%s\" (expected a node count or `tree NODES QUERIES`)", name,
+        err_set(e, "%s:%d: begins with \"%s\" (expected a node count, `tree NODES QUERIES` or `mask QUERIES TOKENS`)", name,
                 lines.line, word_quote(quote, w));
     else
-        err_set(e, "%s:%d: empty (expected a node count or `tree NODES QUERIES`)", name,
+        err_set(e, "%s:%d: empty (expected a node count, `tree NODES QUERIES` or `mask QUERIES TOKENS`)", name,
                 lines.line > 0 ? lines.line : 1);
     return NULL;
 }

@@ -35,8 +35,12 @@ bool fasttree_file_write(FILE *f, const struct tree *t, struct err *e);
 struct tree *tree_text_parse(const char *text, size_t size, const char *name, struct err *e);
 bool tree_text_write(FILE *f, const struct tree *t, struct err *e);
 
-/* A tree file of either kind: FastTree's begins with a number, ours with the word `tree`, perhaps after
- * comments. */
+/* A mask as text (mask_text.c has the grammar): which query sees which token. Where that is no tree, *e names two rows that
+ * contradict each other. */
+struct tree *mask_text_parse(const char *text, size_t size, const char *name, struct err *e);
+
+/* A tree file of any kind: FastTree's begins with a number, ours with the word `tree`, perhaps after
+ * comments, a mask with the word `mask`. */
 struct tree *tree_file_read(const char *path, struct err *e);
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 
