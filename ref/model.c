@@ -18,10 +18,24 @@
      .norm_eps = eps,                                                                                        \
      .qk_norm = norm,                                                                                        \
      .source = from},
+#define ATTENTION(n, l, hid, hq, hkv, dim, dv, win, win_layers, cap, sink, from)                             \
+    {.name = n,                                                                                              \
+     .layers = l,                                                                                            \
+     .hidden = hid,                                                                                          \
+     .h_q = hq,                                                                                              \
+     .h_kv = hkv,                                                                                            \
+     .d = dim,                                                                                               \
+     .d_v = dv,                                                                                              \
+     .window = win,                                                                                          \
+     .window_layers = win_layers,                                                                            \
+     .soft_cap = cap,                                                                                        \
+     .sinks = sink,                                                                                          \
+     .source = from},
 const struct model models[] = {
 #include "ref/models.def"
 };
 #undef MODEL
+#undef ATTENTION
 const int32_t n_models = sizeof models / sizeof models[0];
 
 /* Series of weights begin here: far from those that problems draw Q, K and V from. */
@@ -32,7 +46,7 @@ const int32_t n_models = sizeof models / sizeof models[0];
 
 const struct model *model_find(const char *name, struct err *e)
 {
-    char list[256] = "";
+    char list[512] = "";
     for (int32_t i = 0; i < n_models; i++) {
         if (strcmp(models[i].name, name) == 0)
             return &models[i];
@@ -42,6 +56,15 @@ const struct model *model_find(const char *name, struct err *e)
     return NULL;
 }
 
+bool model_needs_whole(const struct model *m, struct err *e)
+{
+    return model_is_whole(m) ||
+           err_set(e,
+                   "model %s: attention alone is described; its windows, sinks, soft cap or experts are in no step that is "
+                   "computed (expected a model with a vocab in treeattn list models)",
+                   m->name);
+}
+
 struct heads model_heads(const struct model *m, enum dtype dtype)
 {
     return (struct heads){m->h_q, m->h_kv, m->d, dtype};
@@ -49,6 +72,7 @@ struct heads model_heads(const struct model *m, enum dtype dtype)
 
 struct weight_spec model_weight(const struct model *m, enum weight w)
 {
+    CK(model_is_whole(m));
     int64_t hidden = m->hidden, q = (int64_t)m->h_q * m->d, kv = (int64_t)m->h_kv * m->d;
     struct weight_spec s = {.per_layer = w >= W_ATTN_NORM && w <= W_DOWN, .rows = 1, .cols = hidden};
     switch (w) {
@@ -121,7 +145,7 @@ int64_t model_step_bytes(const struct model *m, enum dtype t)
 
 int64_t model_kv_bytes(const struct model *m, enum dtype t)
 {
-    return 2 * (int64_t)m->layers * m->h_kv * m->d * dtype_size[t];
+    return (m->d_v > 0 ? 1 : 2) * (int64_t)m->layers * m->h_kv * m->d * dtype_size[t];
 }
 
 double model_flops(const struct model *m)
@@ -137,5 +161,7 @@ double model_flops(const struct model *m)
 
 double model_attention_flops(const struct model *m, int64_t ctx)
 {
-    return 4.0 * m->layers * m->h_q * m->d * (double)ctx;
+    double seen = (double)min_i64(ctx, m->window > 0 ? m->window : ctx);
+    double tokens = (double)(m->layers - m->window_layers) * (double)ctx + m->window_layers * seen;
+    return 2.0 * m->h_q * (m->d + (m->d_v > 0 ? m->d_v : m->d)) * tokens;
 }

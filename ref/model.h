@@ -8,6 +8,8 @@
  *              RMSNorm, gated MLP with SiLU, residual
  *   last       RMSNorm, and a head of its own
  *
+ * Of models of other families only attention is described: their shapes say what a kernel meets, and no step of them is computed.
+ *
  * Weights are random: element i of a tensor is a pure function of (seed, tensor, layer, i), so that a GPU and the host
  * make the same bits without ever exchanging them.
  */
@@ -28,7 +30,20 @@ struct model {
     double rope_theta, norm_eps;
     bool qk_norm;       /* RMSNorm of every head of Q and K before the rotation */
     const char *source; /* where the figures are published */
+    /* Of attention, 0 where the model has none: */
+    int32_t d_v;                   /* of V, where that is the first elements of K's row, and is not stored again (MLA, absorbed) */
+    int32_t window, window_layers; /* a query sees so many tokens at most, in so many of the layers */
+    double soft_cap;               /* of logits */
+    bool sinks;                    /* a logit more for each query head */
 };
+
+/* Is the model of the family above? Else ffn, vocab, rope_theta and norm_eps are 0, and functions of weights may not be called. */
+static inline bool model_is_whole(const struct model *m)
+{
+    return m->ffn > 0;
+}
+/* False, with *e saying why steps of the model are not computed. */
+bool model_needs_whole(const struct model *m, struct err *e);
 
 /* The order of models.def. */
 extern const struct model models[];
@@ -66,7 +81,7 @@ uint64_t model_series(enum weight w, int32_t layer);
 void model_weights(const struct model *m, enum weight w, int32_t layer, uint64_t seed, enum dtype t,
                    int64_t first, int64_t n, void *out);
 
-/* All weights; those that every decode step reads (all but the embedding); one token's K and V over all layers. */
+/* All weights; those that every decode step reads (all but the embedding); one token's K and V over all layers, windows or not. */
 int64_t model_weight_bytes(const struct model *m, enum dtype t);
 int64_t model_step_bytes(const struct model *m, enum dtype t);
 int64_t model_kv_bytes(const struct model *m, enum dtype t);

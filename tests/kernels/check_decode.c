@@ -304,7 +304,7 @@ TEST(published_models_have_their_parameters)
     } published[] = {
         {"llama-2-7b", 6738415616},     {"llama-3-8b", 8030261248},     {"codellama-7b", 6738546688},
         {"codellama-13b", 13016028160}, {"codellama-34b", 33743970304}, {"mistral-7b", 7241732096},
-        {"qwen3-8b", 8190735360},       {"yi-6b", 6061035520},
+        {"qwen3-8b", 8190735360},       {"qwen3-32b", 32762123264},     {"yi-6b", 6061035520},
     };
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         const struct model *m = model_find(published[i].name, NULL);
@@ -315,6 +315,36 @@ TEST(published_models_have_their_parameters)
     ck_assert_int_eq(model_step_bytes(m, DT_BF16), 16060522496 - INT64_C(2) * 128256 * 4096);
     ck_assert_int_eq(model_kv_bytes(m, DT_BF16), 131072);
     ck_assert_double_eq(model_attention_flops(m, 1000), 4.0 * 32 * 32 * 128 * 1000);
+}
+
+/* What is known of attention alone: K and V of a token, and layers with windows. */
+TEST(models_of_other_families_are_known_by_their_attention)
+{
+    static const struct {
+        const char *name;
+        int64_t kv_bytes;
+    } published[] = {
+        {"gemma-3-12b", INT64_C(2) * 48 * 8 * 256 * 2}, {"gpt-oss-120b", INT64_C(2) * 36 * 8 * 64 * 2},
+        {"mistral-7b-v0.1", 131072},                    {"deepseek-v3", 70272}, /* 61 x 576 x 2 */
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        const struct model *m = model_find(published[i].name, NULL);
+        struct err e = {0};
+        ck_assert_ptr_nonnull(m);
+        ck_assert_int_eq(model_kv_bytes(m, DT_BF16), published[i].kv_bytes);
+        ck_assert(!model_is_whole(m) && !model_needs_whole(m, &e));
+        ck_assert_msg(strstr(e.msg, m->name), "%s", e.msg);
+    }
+    for (int32_t i = 0; i < n_models; i++) {
+        const struct model *m = &models[i];
+        ck_assert_msg(m->window_layers <= m->layers && (m->window > 0) == (m->window_layers > 0), "%s", m->name);
+        ck_assert_msg(m->h_q % m->h_kv == 0 && m->d_v <= m->d, "%s", m->name);
+    }
+    const struct model *oss = model_find("gpt-oss-20b", NULL), *latent = model_find("deepseek-v3", NULL);
+    ck_assert(oss->sinks && oss->window_layers == 12);
+    /* half of the layers see 128 of 1,000 tokens */
+    ck_assert_double_eq(model_attention_flops(oss, 1000), 4.0 * 64 * 64 * (12 * 1000 + 12 * 128));
+    ck_assert_double_eq(model_attention_flops(latent, 10), 2.0 * 61 * 128 * (576 + 512) * 10);
 }
 
 TEST(unknown_models_are_told_what_there_is)

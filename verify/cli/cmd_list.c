@@ -151,20 +151,26 @@ static void list_workloads(struct list_args *a)
 }
 
 /* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
- * token's K and V; GFLOP of a query's matrix products, attention left out. */
+ * token's K and V; GFLOP of a query's matrix products, attention left out. Of some models attention alone is known. */
 static void list_models(struct list_args *a)
 {
     struct printer *t = &a->t;
     for (int32_t i = 0; i < n_models; i++) {
         const struct model *m = &models[i];
-        const int32_t shape[] = {m->layers, m->hidden, m->h_q, m->h_kv, m->d, m->ffn, m->vocab};
+        const int32_t shape[] = {m->layers, m->hidden, m->h_q, m->h_kv, m->d};
+        const int32_t where_any[] = {m->d_v, m->window, m->window_layers, m->ffn, m->vocab};
+        bool whole = model_is_whole(m);
         table_text(t, m->name);
         for (size_t k = 0; k < sizeof shape / sizeof shape[0]; k++)
             table_i64(t, shape[k]);
-        table_f64(t, (double)model_weight_bytes(m, DT_F16) / 1e9, 5);
-        table_f64(t, (double)model_step_bytes(m, DT_F16) / 1e9, 5);
+        for (size_t k = 0; k < sizeof where_any / sizeof where_any[0]; k++)
+            table_i64_if(t, where_any[k] > 0, where_any[k]);
+        table_f64_if(t, m->soft_cap > 0, m->soft_cap, 3);
+        table_i64_if(t, m->sinks, m->h_q);
         table_f64(t, (double)model_kv_bytes(m, DT_F16) / 1e3, 5);
-        table_f64(t, model_flops(m) / 1e9, 5);
+        table_f64_if(t, whole, whole ? (double)model_weight_bytes(m, DT_F16) / 1e9 : 0, 5);
+        table_f64_if(t, whole, whole ? (double)model_step_bytes(m, DT_F16) / 1e9 : 0, 5);
+        table_f64_if(t, whole, whole ? model_flops(m) / 1e9 : 0, 5);
         table_text(t, m->source);
     }
 }
@@ -172,8 +178,8 @@ static void list_models(struct list_args *a)
 static const struct list_kind {
     const char *name;
     void (*print)(struct list_args *a);
-    const char *column[14];
-    int32_t width[13];
+    const char *column[19];
+    int32_t width[18];
 } kinds[] = {
     {"strategies", list_strategies, {"strategy", "about", "options", "source"}, {18, 0, 0, 0}},
     {"options",
@@ -202,9 +208,9 @@ static const struct list_kind {
      {18, 8, 41, 6, 7, 5, 0}},
     {"models",
      list_models,
-     {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "ffn", "vocab", "weights_GB", "step_GB",
-      "KB/token", "GFLOP/query", "source"},
-     {14, 6, 6, 7, 8, 8, 6, 7, 10, 8, 8, 11, 0}},
+     {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "v_dim", "window", "windowed", "ffn",
+      "vocab", "soft_cap", "sinks", "KB/token", "weights_GB", "step_GB", "GFLOP/query", "source"},
+     {15, 6, 6, 7, 8, 8, 5, 6, 8, 6, 7, 8, 5, 8, 10, 8, 11}},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -221,7 +227,9 @@ static const struct list_kind *read_options(struct list_args *a, int argc, char 
             "strategies: the rules from tree to plan; options: what each can be told, as in --strategy "
             "pat:rule=artifact; kernels: what runs plans; formats: trees and traces that can be read; "
             "workloads: what `treeattn replay --workload` calls by a name; models: their shapes, and what a "
-            "decode step of them costs.\n"
+            "decode step of them costs. v_dim: V is the first elements of K's row, which is stored once; window: "
+            "tokens that a query sees at most in the layers of `windowed`; a model without ffn and vocab is one of "
+            "which attention alone is described, and which replay and decode refuse.\n"
             "machines: the GPUs that can be simulated. figures: all that is known of a machine, with its "
             "source. Figures that end in _measured are for reference; the models use the others. bandwidth, "
             "l2_bandwidth and tensor_flops are of the whole device, so more sms alone make each SM slower.\n"

@@ -106,7 +106,8 @@ struct opt arch_option(int32_t *arch)
 
 bool set_llm(void *self, const char *value, struct err *e)
 {
-    return (*(const struct model **)self = model_find(value, e)) != NULL;
+    const struct model *m = *(const struct model **)self = model_find(value, e);
+    return m && model_needs_whole(m, e);
 }
 
 bool set_machine(void *self, const char *value, struct err *e)
