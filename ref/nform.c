@@ -174,7 +174,7 @@ static void set_windows(struct nform *nf)
         nf->pos[i] = nf->parent[i] < 0 ? 0 : nf->pos[nf->parent[i]] + nf->len[nf->parent[i]];
     for (int32_t q = 0; q < nf->n_queries; q++)
         nf->since[q] = nf->tree->since[nf->orig[q]];
-    int64_t *first = xcalloc((size_t)nf->n_nodes, sizeof *first); /* the least `since` below */
+    int64_t *first = nf->first = xcalloc((size_t)nf->n_nodes, sizeof *nf->first);
     for (int32_t i = 0; i < nf->n_nodes; i++)
         first[i] = INT64_MAX;
     for (int32_t q = 0; q < nf->n_queries; q++)
@@ -186,7 +186,13 @@ static void set_windows(struct nform *nf)
         if (first[i] > nf->pos[i])
             nf->len[i] = 0;
     }
-    free(first);
+    nf->seeing = xcalloc((size_t)nf->n_nodes, sizeof *nf->seeing);
+    nf->above = xcalloc((size_t)nf->n_nodes, sizeof *nf->above);
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        for (int32_t i = nf->at[q]; i >= 0 && nform_in_window(nf, q, i); i = nf->parent[i]) {
+            nf->seeing[i]++;
+            nf->above[i] += nf->parent[i] >= 0 && nform_in_window(nf, q, nf->parent[i]);
+        }
 }
 
 struct nform *nform_new(const struct tree *t)
@@ -228,6 +234,9 @@ void nform_free(struct nform *nf)
     free(nf->orig);
     free(nf->pos);
     free(nf->since);
+    free(nf->first);
+    free(nf->seeing);
+    free(nf->above);
     free(nf);
 }
 

@@ -33,8 +33,11 @@ struct nform {
     int32_t *orig; /* [n_queries] the query's number in the tree */
     /* Of a tree with windows, else NULL. A piece is seen by the queries below it whose window begins at or before it; none that
      * begins behind it sees any piece above. A piece that nobody sees has len 0 here. */
-    int64_t *pos;   /* [n_nodes] its first position on the path */
-    int64_t *since; /* [n_queries] */
+    int64_t *pos;    /* [n_nodes] its first position on the path */
+    int64_t *since;  /* [n_queries] */
+    int64_t *first;  /* [n_nodes] the least `since` of the queries below; INT64_MAX: there are none */
+    int32_t *seeing; /* [n_nodes] queries below that see it, */
+    int32_t *above;  /* [n_nodes] and those of them that see its parent, too */
 };
 
 /* The tree must have passed tree_check and must outlive the result. Free with nform_free. */
@@ -47,6 +50,21 @@ void nform_free_with_tree(struct nform *nf);
 static inline bool nform_in_window(const struct nform *nf, int32_t q, int32_t piece)
 {
     return !nf->since || nf->pos[piece] >= nf->since[q];
+}
+
+/* What planners count, with windows or without: queries that see the piece; those below it that see its parent; tokens on the path
+ * above it that some query below it sees. */
+static inline int32_t nform_seeing(const struct nform *nf, int32_t v)
+{
+    return nf->since ? nf->seeing[v] : nf->q1[v] - nf->q0[v];
+}
+static inline int32_t nform_seeing_above(const struct nform *nf, int32_t v)
+{
+    return nf->since ? nf->above[v] : nf->q1[v] - nf->q0[v];
+}
+static inline int64_t nform_reach(const struct nform *nf, int32_t v)
+{
+    return !nf->since ? INT64_MAX : nf->first[v] < nf->pos[v] ? nf->pos[v] - nf->first[v] : 0;
 }
 
 /* Queries whose own position is the end of node i (not below its children): [q0[i], q0[i] + nform_own). */

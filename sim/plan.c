@@ -397,7 +397,7 @@ int64_t plan_stored_tokens(const struct plan *p)
     for (int32_t q = 0; q < nf->n_queries; q++)
         seeing += nf->at[q] >= 0 && nform_context(nf, q) > 0;
     for (int32_t i = 0; i < nf->n_nodes; i++) {
-        int64_t nq = nf->q1[i] - nf->q0[i];
+        int64_t nq = nform_seeing(nf, i);
         bool prefix = nq == seeing;
         if (p->storage == STORAGE_SHARED || (p->storage == STORAGE_REPLICATED_SUFFIX && prefix))
             sum += nq > 0 ? nf->len[i] : 0;

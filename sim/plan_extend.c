@@ -10,6 +10,8 @@ static bool same(const int32_t *a, const int32_t *b, int32_t n)
 bool plan_extends(const struct nform *old, const struct nform *now)
 {
     int32_t n = old->n_nodes;
+    if (old->since || now->since) /* windows move on */
+        return false;
     bool good = n == now->n_nodes && old->n_queries == now->n_queries && same(old->parent, now->parent, n) &&
                 same(old->q0, now->q0, n) && same(old->q1, now->q1, n) &&
                 same(old->at, now->at, old->n_queries) && same(old->orig, now->orig, old->n_queries);

@@ -14,10 +14,10 @@
 extern "C" {
 #endif
 
-/* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first).
- */
+/* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first). With windows: the
+ * queries that see v, and of the tokens those that one of them sees. */
 void vtree_select(const struct nform *nf, const uint8_t *joined, int32_t v, struct sel *s);
-/* Tokens of the virtual node v: len[v] plus what it inherited. */
+/* Of trees without windows. Tokens of the virtual node v: len[v] plus what it inherited. */
 int64_t vtree_len(const struct nform *nf, const uint8_t *joined, int32_t v);
 /* Queries that remain at v. */
 int32_t vtree_nq(const struct nform *nf, const uint8_t *joined, int32_t v);

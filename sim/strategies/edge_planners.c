@@ -3,8 +3,24 @@
 
 #include <stdlib.h>
 
+/* With windows it depends on the queries left which tokens above they see. */
+static void vnode_sizes_in_windows(const struct nform *nf, const uint8_t *joined, int32_t *nq, int64_t *len)
+{
+    struct sel s = {0};
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        vtree_select(nf, joined, i, &s);
+        nq[i] = (int32_t)s.nq;
+        len[i] = s.n_kv;
+    }
+    sel_free(&s);
+}
+
 void vnode_sizes(const struct nform *nf, const uint8_t *joined, int32_t *nq, int64_t *len)
 {
+    if (nf->since) {
+        vnode_sizes_in_windows(nf, joined, nq, len);
+        return;
+    }
     for (int32_t i = 0; i < nf->n_nodes;
          i++) { /* parents come first, so theirs are final but for what we take */
         nq[i] = nf->q1[i] - nf->q0[i];

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* nq[n_nodes], len[n_nodes]: queries that remain at every virtual node, and its tokens with what it
- * inherited. In one pass, where vtree_nq and vtree_len would walk for each node anew. */
+ * inherited. In one pass, where vtree_nq and vtree_len would walk for each node anew; with windows node by node. */
 void vnode_sizes(const struct nform *nf, const uint8_t *joined, int32_t *nq, int64_t *len);
 
 /*

@@ -102,21 +102,22 @@ void fasttree_edges(const struct nform *nf, const struct fasttree_cost *c, uint8
     /* A decision needs those on its parent's own edge and on its elder siblings: id order has them made as
      * breadth first would, without a queue. */
     for (int32_t l = 0; l < nf->n_nodes; l++) {
-        int32_t v = nf->parent[l], nq_l = nf->q1[l] - nf->q0[l];
+        int32_t v = nf->parent[l], nq_l = nform_seeing(nf, l), of_v = nform_seeing_above(nf, l);
         int64_t len_l = nf->len[l];
         joined[l] = 0;
         left[l] = nq_l;
         acc[l] = len_l;
         if (v < 0)
             continue;
+        int64_t inherited = min_i64(acc[v], nform_reach(nf, l));
         double split_kv =
-            fasttree_pad_cost(c, left[v], acc[v]) + fasttree_pad_cost(c, nq_l, len_l) + c->gamma * nq_l;
+            fasttree_pad_cost(c, left[v], acc[v]) + fasttree_pad_cost(c, nq_l, len_l) + c->gamma * of_v;
         double split_q =
-            fasttree_pad_cost(c, left[v] - nq_l, acc[v]) + fasttree_pad_cost(c, nq_l, len_l + acc[v]);
+            fasttree_pad_cost(c, left[v] - of_v, acc[v]) + fasttree_pad_cost(c, nq_l, len_l + inherited);
         if (split_kv > split_q) {
             joined[l] = 1;
-            acc[l] += acc[v];
-            left[v] -= nq_l;
+            acc[l] += inherited;
+            left[v] -= of_v;
         }
     }
     free(left);

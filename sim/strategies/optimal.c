@@ -226,6 +226,9 @@ static bool applicable(const struct nform *nf, const struct plan_env *env, const
     (void)env;
     (void)s;
     (void)opt;
+    if (nf->since)
+        return why_not(why, "with windows the tokens of a pack depend on which queries stay in it; the exact minimum "
+                            "knows only how many");
     return optimal_solvable(nf, why);
 }
 

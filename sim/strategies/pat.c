@@ -59,12 +59,13 @@ struct config {
 
 /* ---- packing ---------------------------------------------------------------------------------------- */
 
-/* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited.
+/* The released test: queries left at u (all), those of the child that see u (part), and all of the child's (size), per pack; tokens
+ * with what u inherited, and those of them that the child's queries see. With no window, part is size and both lengths are one.
  * The release first asks if the child takes all that is left; it follows, as nothing is lost then. */
-static bool merge_tile_aware(int32_t all, int32_t part, int32_t pack, int64_t len)
+static bool merge_tile_aware(int32_t all, int32_t part, int32_t size, int32_t pack, int64_t len, int64_t seen)
 {
-    int64_t saved = ceil_div(all, pack) - ceil_div(all - part, pack) - ceil_div(part, pack);
-    return saved * len + INT64_C(4) * part >= 0;
+    int64_t saved = (ceil_div(all, pack) - ceil_div(all - part, pack)) * len - ceil_div(size, pack) * seen;
+    return saved + INT64_C(4) * part >= 0;
 }
 
 void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *joined)
@@ -72,17 +73,18 @@ void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *join
     int32_t *left = xcalloc((size_t)nf->n_nodes, sizeof *left); /* queries that no child took so far */
     int64_t *acc = xcalloc((size_t)nf->n_nodes, sizeof *acc);   /* tokens with what was inherited */
     for (int32_t c = 0; c < nf->n_nodes; c++) {                 /* parents and elder siblings have decided */
-        int32_t u = nf->parent[c], size = nf->q1[c] - nf->q0[c];
+        int32_t u = nf->parent[c], size = nform_seeing(nf, c), part = nform_seeing_above(nf, c);
         joined[c] = 0;
         left[c] = size;
         acc[c] = nf->len[c];
-        if (u < 0 || size == 0)
+        if (u < 0 || part == 0)
             continue;
-        if (rule == RULE_ARTIFACT ? merge_tile_aware(left[u], size, pack, acc[u])
-                                  : INT64_C(4) * size >= nf->len[u]) {
+        int64_t inherited = min_i64(acc[u], nform_reach(nf, c));
+        if (rule == RULE_ARTIFACT ? merge_tile_aware(left[u], part, size, pack, acc[u], inherited)
+                                  : INT64_C(4) * part >= min_i64(nf->len[u], nform_reach(nf, c))) {
             joined[c] = 1;
-            acc[c] += acc[u];
-            left[u] -= size;
+            acc[c] += inherited;
+            left[u] -= part;
         }
     }
     free(left);

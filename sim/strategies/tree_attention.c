@@ -84,12 +84,13 @@ static bool specinfer_applicable(const struct nform *nf, const struct plan_env *
     (void)env;
     (void)s;
     (void)opt;
-    struct sel sel = {0};
-    sel_common_prefix(&sel, nf);
-    int64_t hidden = -sel.n_kv;
-    sel_free(&sel);
+    int64_t *ctx = query_contexts(nf), hidden = 0;
+    int32_t busy = 0;
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        busy += ctx[q] > 0;
+    free(ctx);
     for (int32_t v = 0; v < nf->n_nodes; v++)
-        if (node_live(nf, v))
+        if (node_live(nf, v) && nform_seeing(nf, v) < busy)
             hidden += nf->len[v];
     if (hidden > SPECINFER_BITS)
         return why_not(why, "%lld tokens are not visible to every query (the mask of a query has %d bits)",

@@ -30,7 +30,7 @@ struct live *live_depth_first(const struct nform *nf, int32_t *n)
 
 struct paths paths_of(const struct nform *nf, int64_t above)
 {
-    struct paths w = {.at = (int32_t)above};
+    struct paths w = {.at = (int32_t)above, .nf = nf};
     int32_t levels = 1;
     for (int32_t v = 0; v < nf->n_nodes; v++)
         levels = nf->depth[v] >= levels ? nf->depth[v] + 1 : levels;
@@ -54,7 +54,14 @@ const struct sel *paths_next(struct paths *w, int32_t q)
     }
     s->n_qr = s->nq = 0;
     sel_queries(s, q, q + 1);
-    return s;
+    if (!w->nf->since)
+        return s;
+    sel_clear(&w->seen);
+    sel_queries(&w->seen, q, q + 1);
+    for (int64_t r = 0; r < s->n_runs; r++)
+        if (nform_in_window(w->nf, q, s->run[r].node))
+            sel_run(&w->seen, s->run[r].node, s->run[r].begin, s->run[r].end);
+    return &w->seen;
 }
 
 void paths_free(struct paths *w)
@@ -62,12 +69,17 @@ void paths_free(struct paths *w)
     free(w->live);
     free(w->end);
     sel_free(&w->sel);
+    sel_free(&w->seen);
 }
 
 /* What a node adds begins with its first query and ends after its last. */
 int64_t *query_contexts(const struct nform *nf)
 {
     int64_t *out = xcalloc((size_t)nf->n_queries + 1, sizeof *out);
+    for (int32_t q = 0; nf->since && q < nf->n_queries; q++)
+        out[q] = nf->at[q] < 0 ? 0 : nform_context(nf, q);
+    if (nf->since)
+        return out;
     for (int32_t v = 0; v < nf->n_nodes; v++) {
         out[nf->q0[v]] += nf->len[v];
         out[nf->q1[v]] -= nf->len[v];
@@ -141,7 +153,13 @@ bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const
     if (n > 1)
         return why_not(
             why, "the queries start with %d different prefixes (one prefix that all share is needed)", n);
-    return true;
+    struct sel prefix = {0};
+    sel_common_prefix(&prefix, nf);
+    int32_t seeing = nform_seeing(nf, prefix.run[0].node), all = (int32_t)prefix.nq;
+    sel_free(&prefix);
+    return seeing == all ||
+           why_not(why, "%d of %d queries see the whole prefix; the windows of the others begin in it or behind it", seeing,
+                   all);
 }
 
 void prefix_then_rest(struct plan *p, const struct nform *nf, struct tile tile, const char *rest)
@@ -198,7 +216,7 @@ int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
             *queries = xcalloc((size_t)levels, sizeof *queries);
     for (int32_t i = 0; i < n; i++) {
         nodes[live[i].depth]++;
-        queries[live[i].depth] += live[i].q1 - live[i].q0;
+        queries[live[i].depth] += nform_seeing(nf, live[i].node);
     }
     struct group_spec *level = xcalloc((size_t)levels, sizeof *level);
     for (int32_t k = 0; k < levels; k++)

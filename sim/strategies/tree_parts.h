@@ -42,6 +42,8 @@ struct paths {
     int32_t n, at; /* live nodes, and the first that no query was below so far */
     int32_t *end;  /* of each run of sel: the first query after those below its node */
     struct sel sel;
+    const struct nform *nf;
+    struct sel seen; /* with windows: what the query sees of sel */
 };
 /* Paths without the first `above` live nodes, which all queries must share. */
 struct paths paths_of(const struct nform *nf, int64_t above);
@@ -49,7 +51,7 @@ struct paths paths_of(const struct nform *nf, int64_t above);
 const struct sel *paths_next(struct paths *w, int32_t q);
 void paths_free(struct paths *w);
 
-/* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
+/* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries; with windows in runs of paths. */
 int64_t *query_contexts(const struct nform *nf);
 
 /* Runs of all paths together: nodes with tokens, counted once for each query that sees them. */
@@ -68,7 +70,7 @@ void sel_live_tree(struct sel *s, const struct nform *nf);
  * different nodes or none sees anything.
  */
 void sel_common_prefix(struct sel *s, const struct nform *nf);
-/* applicable() of the single-prefix methods: is there such a prefix? */
+/* applicable() of the single-prefix methods: is there such a prefix, and do all of these queries see all of it? */
 bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                        const double *opt, char *why);
 

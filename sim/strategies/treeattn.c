@@ -108,7 +108,7 @@ static void add_groups(struct plan *plan, struct treeattn_planner *p, const stru
     for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
         struct tile_part x = treeattn_next_part(p, b, &at, p->it.piece.n_kv);
         x.m = tile_tall_rows(x.m, p->cut.tall);
-        treeattn_select_queries(&p->it.piece, b, by);
+        treeattn_select_queries(p, &p->it.piece, b, by);
         if (turns)
             take_turns(p, &p->it.piece, &x, by);
         struct group_spec g = {

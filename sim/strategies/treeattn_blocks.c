@@ -35,8 +35,10 @@ bool treeattn_belongs(const struct treeattn_planner *p, const struct block *b, c
 
 static void count_node(const struct treeattn_planner *p, struct block *b, const struct live *v)
 {
-    struct qrange by = clipped(b, v);
+    struct qrange by = clipped(p, b, v);
     int64_t nq = by.end - by.begin;
+    if (nq == 0)
+        return;
     bool all = nq == b->q1 - b->q0;
     b->shared += all ? v->len : 0;
     b->own += all ? 0 : v->len;
@@ -49,7 +51,7 @@ static void add_block(struct treeattn_planner *p, struct block b)
     if (b.q0 >= b.q1)
         return;
     int32_t all = b.top; /* from this node up, all are above all queries */
-    for (; all >= 0 && p->live[all].q1 < b.q1; all = p->up[all])
+    for (; all >= 0 && (p->nf->since || p->live[all].q1 < b.q1); all = p->up[all])
         count_node(p, &b, &p->live[all]);
     b.shared += all < 0 ? 0 : p->above[all];
     b.runs = b.top < 0 ? 0 : p->depth[b.top];
@@ -131,7 +133,7 @@ static bool goes_on(const struct filling *f, const struct live *v)
 {
     int64_t left = f->cap - (f->b.q1 - f->b.q0);
     int32_t base = base_of(f);
-    double above = base < 0 ? 0 : (double)f->p->above[base];
+    double above = base < 0 ? 0 : (double)min_i64(f->p->above[base], nform_reach(f->p->nf, v->node));
     return v->q1 - f->b.q0 <= f->cap || (double)v->len * (double)f->cap <= above * (double)left;
 }
 
@@ -204,7 +206,7 @@ void treeattn_find_blocks(struct treeattn_planner *p, struct cut cut)
 
 struct treeattn_planner treeattn_planner_new(const struct nform *nf, const struct plan_env *env)
 {
-    struct treeattn_planner p = {.gqa = heads_gqa(&env->heads), .price = tile_env_of(env)};
+    struct treeattn_planner p = {.nf = nf, .gqa = heads_gqa(&env->heads), .price = tile_env_of(env)};
     p.live = live_depth_first(nf, &p.n);
     p.over = xcalloc((size_t)p.n, sizeof *p.over);
     p.base = xcalloc((size_t)p.n, sizeof *p.base);

@@ -170,7 +170,7 @@ static void bill_blocks(struct tile_bill *bill, struct treeattn_planner *p, cons
 /* Tokens that two plain blocks begin with. */
 static int64_t tokens_of_both(const struct treeattn_planner *p, const struct block *x, const struct block *y)
 {
-    int32_t i = x->top;
+    int32_t i = p->nf->since ? -1 : x->top; /* windows begin at other tokens */
     while (i >= 0 && (p->live[i].q0 > y->q0 || p->live[i].q1 < y->q1 || p->live[i].q1 < x->q1))
         i = p->up[i];
     return i < 0 ? 0 : p->above[i];

@@ -11,14 +11,39 @@ enum {
     SLIVERS = 4       /* fewer tokens than a piece over this are no part of their own */
 };
 
-void treeattn_select_queries(struct sel *s, const struct block *b, const struct qrange *by)
+/* From the first query that sees one of the runs to the last. With windows neither those of the first run nor those of the last
+ * hold all others; a plan drops queries between that see none. */
+static struct qrange from_first_to_last(const struct qrange *by, int64_t n)
+{
+    struct qrange x = by[0];
+    for (int64_t r = 1; r < n; r++) {
+        x.begin = by[r].begin < x.begin ? by[r].begin : x.begin;
+        x.end = by[r].end > x.end ? by[r].end : x.end;
+    }
+    return x;
+}
+
+void treeattn_select_queries(const struct treeattn_planner *p, struct sel *s, const struct block *b,
+                             const struct qrange *by)
 {
     int32_t done = b->q0;
     s->n_qr = s->nq = 0;
+    if (p->nf->since && s->n_runs > 0) {
+        struct qrange x = from_first_to_last(by, s->n_runs);
+        sel_queries(s, x.begin, x.end);
+        return;
+    }
     for (int64_t r = 0; r < s->n_runs && done < b->q1; r++) {
         sel_queries(s, (int32_t)max_i64(by[r].begin, done), by[r].end);
         done = (int32_t)max_i64(done, by[r].end);
     }
+}
+
+/* Does a query of the block see the node? Without windows one does. */
+static bool has_queries(const struct treeattn_planner *p, const struct block *b, const struct live *v)
+{
+    struct qrange x = p->nf->since ? clipped(p, b, v) : (struct qrange){0, 1};
+    return x.begin < x.end;
 }
 
 void treeattn_see(struct treeattn_planner *p, const struct block *b)
@@ -27,23 +52,25 @@ void treeattn_see(struct treeattn_planner *p, const struct block *b)
     int64_t depth = 0;
     sel_clear(&s->sel);
     for (int32_t i = b->top; i >= 0; i = p->up[i])
-        depth++;
+        depth += has_queries(p, b, &p->live[i]);
     s->by = xgrow(s->by, &s->cap_by, depth, sizeof *s->by);
     s->sel.run = xgrow(s->sel.run, &s->sel.cap_run, depth, sizeof *s->sel.run);
     s->sel.n_runs = depth;
     for (int32_t i = b->top; i >= 0; i = p->up[i]) {
         const struct live *v = &p->live[i];
+        if (!has_queries(p, b, v))
+            continue;
         s->sel.run[--depth] = (struct run){v->node, 0, v->len};
-        s->by[depth] = clipped(b, v);
+        s->by[depth] = clipped(p, b, v);
         s->sel.n_kv += v->len;
     }
     for (const struct live *v = p->live + b->first; v < p->live + b->end; v++)
-        if (treeattn_belongs(p, b, v)) {
+        if (treeattn_belongs(p, b, v) && has_queries(p, b, v)) {
             s->by = xgrow(s->by, &s->cap_by, s->sel.n_runs + 1, sizeof *s->by);
-            s->by[s->sel.n_runs] = clipped(b, v);
+            s->by[s->sel.n_runs] = clipped(p, b, v);
             sel_run(&s->sel, v->node, 0, v->len);
         }
-    treeattn_select_queries(&s->sel, b, s->by);
+    treeattn_select_queries(p, &s->sel, b, s->by);
     s->n_shared = 0;
     for (const struct qrange *by = s->by; s->n_shared < s->sel.n_runs && by->end - by->begin == b->q1 - b->q0;
          by++)
@@ -153,6 +180,7 @@ struct tile_part treeattn_next_part(const struct treeattn_planner *p, const stru
     }
     int32_t done = b->q0, most = 0; /* the most queries that see one run */
     int64_t by_most = 0, runs = 0;  /* tokens that `most` queries see, and their runs */
+    int64_t run0 = at->run;
     for (int64_t left = n_kv, n; left > 0; left -= n) {
         const struct run *run = &p->seen.sel.run[at->run];
         const struct qrange *by = &p->seen.by[at->run];
@@ -168,6 +196,10 @@ struct tile_part treeattn_next_part(const struct treeattn_planner *p, const stru
         runs = nq > most ? 1 : runs + (nq == most ? 1 : 0);
         x.runs++;
         most = nq > most ? nq : most;
+    }
+    if (p->nf->since) {
+        struct qrange all = from_first_to_last(&p->seen.by[run0], at->run + (at->off > 0) - run0);
+        x.nq = all.end - all.begin;
     }
     bool by_all = most == x.nq; /* else no run is seen by all */
     x.own = n_kv - (by_all ? by_most : 0);

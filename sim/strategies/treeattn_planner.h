@@ -77,6 +77,7 @@ struct parts {
 };
 
 struct treeattn_planner {
+    const struct nform *nf;
     const struct live *live; /* depth first */
     int32_t n, gqa;
     int64_t tokens;    /* of all live nodes */
@@ -111,10 +112,15 @@ void treeattn_find_blocks(struct treeattn_planner *p, struct cut cut);
 /* Does a live node between first and end belong to the block? */
 bool treeattn_belongs(const struct treeattn_planner *p, const struct block *b, const struct live *v);
 
-/* Queries of the block that are below a node of it. */
-static inline struct qrange clipped(const struct block *b, const struct live *v)
+/* Queries of the block that see a node of it; with windows from the first that does to the last, or none. */
+static inline struct qrange clipped(const struct treeattn_planner *p, const struct block *b, const struct live *v)
 {
-    return (struct qrange){v->q0 > b->q0 ? v->q0 : b->q0, v->q1 < b->q1 ? v->q1 : b->q1};
+    struct qrange x = {v->q0 > b->q0 ? v->q0 : b->q0, v->q1 < b->q1 ? v->q1 : b->q1};
+    while (p->nf->since && x.begin < x.end && !nform_in_window(p->nf, x.begin, v->node))
+        x.begin++;
+    while (p->nf->since && x.begin < x.end && !nform_in_window(p->nf, x.end - 1, v->node))
+        x.end--;
+    return x;
 }
 
 /* ---- cuts (treeattn_cuts.c) ---------------------------------------------------------------------------- */
@@ -129,7 +135,8 @@ struct tile_part treeattn_next_part(const struct treeattn_planner *p, const stru
 /* Rows of the tile of a group of nq of the block's queries, if tiles are not tall. */
 int32_t treeattn_tile_rows(const struct treeattn_planner *p, const struct block *b, int64_t nq);
 /* The selection's queries become those that see any of it. by: the queries that see each of its runs. */
-void treeattn_select_queries(struct sel *s, const struct block *b, const struct qrange *by);
+void treeattn_select_queries(const struct treeattn_planner *p, struct sel *s, const struct block *b,
+                             const struct qrange *by);
 
 /* ---- the choice (treeattn_choose.c) -------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
+#include "traces/formats/formats.h"
 #include "verify/judge/cover.h"
 
 /* `roots` nodes of len[0] tokens, then levels of equal fan-out below each; a query on each leaf. */
@@ -48,11 +49,20 @@ static struct tree *random_tree(uint64_t seed)
 
 /* ---- orders ----------------------------------------------------------------------------------------- */
 
-/* Live nodes on the query's path, leaf first, into out; how many. */
+/* The same tree with windows for three seeds of four, which end in most nodes. */
+static struct nform *random_form(uint64_t seed)
+{
+    static const int64_t window[] = {0, 40, 700, 9000};
+    struct tree *t = random_tree(seed);
+    tree_set_window(t, window[seed % 4]);
+    return nform_new(t);
+}
+
+/* Nodes of which the query sees tokens, leaf first, into out; how many. */
 static int32_t walk_up(const struct nform *nf, int32_t q, int32_t *out)
 {
     int32_t n = 0;
-    for (int32_t v = nf->at[q]; v >= 0; v = nf->parent[v])
+    for (int32_t v = nf->at[q]; v >= 0 && nform_in_window(nf, q, v); v = nf->parent[v])
         if (nf->len[v] > 0)
             out[n++] = v;
     return n;
@@ -61,7 +71,7 @@ static int32_t walk_up(const struct nform *nf, int32_t q, int32_t *out)
 TEST(paths_are_those_of_the_tree)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        AUTO_WITH_TREE nf = nform_new(random_tree(seed));
+        AUTO_WITH_TREE nf = random_form(seed);
         int32_t n_live, *up = xcalloc((size_t)nf->n_nodes, sizeof *up);
         FREED struct live *live = live_depth_first(nf, &n_live);
         FREED int64_t *context = query_contexts(nf);
@@ -77,12 +87,12 @@ TEST(paths_are_those_of_the_tree)
             for (int32_t i = 0; i < n; i++)
                 ck_assert(s->run[i].node == up[n - 1 - i] && s->run[i].begin == 0 &&
                           s->run[i].end == nf->len[s->run[i].node]);
-            for (int32_t i = 0; i < n && stride == 1;
+            for (int32_t i = 0; i < n && stride == 1 && !nf->since;
                  i++) /* nodes come when their first query does, root first */
                 if (nf->q0[s->run[i].node] == q)
                     ck_assert_int_eq(live[place++].node, s->run[i].node);
         }
-        ck_assert(stride > 1 || place == n_live);
+        ck_assert(stride > 1 || nf->since || place == n_live);
         for (int32_t i = 0; i < n_live; i++) {
             int32_t v = live[i].node;
             ck_assert(live[i].len == nf->len[v] && live[i].depth == nf->depth[v] && live[i].q0 == nf->q0[v] &&
@@ -472,6 +482,118 @@ TEST(ablations_pack_as_they_say)
     ck_assert_ptr_nonnull(strstr(p->note, "packs of at most 16 queries"));
 }
 
+/* ---- windows ---------------------------------------------------------------------------------------- */
+
+/* What planners count of a virtual node is what a plan has of it: queries that see its own tokens, tokens that one of them sees. */
+TEST(virtual_nodes_know_windows)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        AUTO_WITH_TREE nf = random_form(seed);
+        FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+        FREED int32_t *nq = xcalloc((size_t)nf->n_nodes, sizeof *nq), *seeing = xcalloc((size_t)nf->n_nodes, sizeof *seeing),
+                      *above = xcalloc((size_t)nf->n_nodes, sizeof *above);
+        FREED int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
+        AUTO(plan) p = plan_new(nf, "test");
+        plan_launch(p, "attention", LAUNCH_SERIAL);
+        for (int32_t v = 0; v < nf->n_nodes; v++)
+            joined[v] = nf->parent[v] >= 0 && rng_below(seed, 20, (uint64_t)v, 2);
+        for (int32_t q = 0; q < nf->n_queries; q++)
+            for (int32_t v = nf->at[q]; v >= 0; v = nf->parent[v]) {
+                seeing[v] += nform_in_window(nf, q, v);
+                above[v] += nf->parent[v] >= 0 && nform_in_window(nf, q, nf->parent[v]);
+            }
+        vnode_sizes(nf, joined, nq, len);
+        int64_t pairs = 0, want = 0;
+        for (int32_t v = 0; v < nf->n_nodes; v++) {
+            CLEARED(sel) s = {0};
+            vtree_select(nf, joined, v, &s);
+            check_each(s.nq == nq[v] && s.n_kv == (nq[v] > 0 ? len[v] : 0), "seed %d node %d", (int)seed, v);
+            check_each(nform_seeing(nf, v) == seeing[v], "seed %d node %d", (int)seed, v);
+            check_each(nf->parent[v] < 0 || nform_seeing_above(nf, v) == above[v], "seed %d node %d", (int)seed, v);
+            if (plan_group(p, &s, &(struct group_spec){.tile_m = 64, .tile_n = 64}) == 0)
+                continue;
+            const struct group *g = &p->group[p->n_groups - 1];
+            check_each(g->nq == nq[v] && g->n_kv == len[v], "seed %d node %d: %d queries, %d tokens", (int)seed, v,
+                       g->nq, (int)g->n_kv);
+            for (int32_t k = 0; k < g->nq; k++)
+                for (int64_t r = g->run0; r < g->run1; r++)
+                    pairs += plan_visible(p, g, k, r - g->run0) ? p->run[r].end - p->run[r].begin : 0;
+        }
+        for (int32_t q = 0; q < nf->n_queries; q++)
+            want += nf->at[q] < 0 ? 0 : nform_context(nf, q);
+        check_each(pairs == want, "seed %d: %d pairs, not %d", (int)seed, (int)pairs, (int)want);
+    }
+}
+
+/* What falls out of every window is planned by nobody, whatever the strategy: each group's tokens are seen by one of its queries. */
+TEST(nobody_plans_what_all_windows_left_behind)
+{
+    for (int32_t i = 0; i < n_strategies; i++) {
+        int planned = 0;
+        for (uint64_t seed = 1; seed < 60; seed += 1 + (seed % 4 == 3)) { /* those with windows */
+            AUTO_WITH_TREE nf = random_form(seed);
+            struct strategy_use use = strategy_default(strategies[i]);
+            struct plan_env env = env_h200(32, 8);
+            char why[WHY_MAX];
+            AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+            struct err e = {0};
+            planned += p != NULL;
+            check_each(!p || cover_check(p, &e), "%s, seed %d: %s", strategies[i]->name, (int)seed, e.msg);
+            for (int64_t k = 0; p && k < p->n_groups; k++)
+                for (int64_t r = p->group[k].run0; r < p->group[k].run1; r++)
+                    check_each(plan_any_sees(p, &p->group[k], 0, p->group[k].nq, r - p->group[k].run0),
+                               "%s, seed %d: nobody sees run %d of group %d", strategies[i]->name, (int)seed, (int)r,
+                               (int)k);
+        }
+        ck_assert_msg(planned > 0 || strategies[i]->applicable, "%s", strategies[i]->name);
+    }
+}
+
+/* Requests of several lengths behind a long prompt, and windows that only some of them have left it with. */
+TEST(costs_are_of_what_windows_let_through)
+{
+    AUTO(tree) t = levels_parse("1,8 4096,64", NULL);
+    for (int32_t i = 1; i < t->n_nodes; i++)
+        t->len[i] = i <= 4 ? 64 : 1000;
+    tree_query_leaves(t);
+    tree_set_window(t, 512);
+    AUTO(nform) nf = nform_new(t);
+    struct plan_env env = env_h200(32, 8);
+    /* four see 448 tokens of the prompt, and all of their 64; the others the last 512 of 1,000 */
+    static const struct {
+        const char *strategy;
+        int64_t tokens, groups;
+    } want[] = {{"cascade", 448 + 4 * 64 + 4 * 512, 9},
+                {"deft-node", 448 + 4 * 64 + 4 * 512, 9},
+                {"pat:split=0", 448 + 4 * 64 + 4 * 512, 9},
+                {"flash-attention", 8 * 512, 8},
+                {"radix-attention:chunk=128", 8 * 512, 32}};
+    for (size_t k = 0; k < sizeof want / sizeof want[0]; k++) {
+        AUTO(plan) p = must_plan(want[k].strategy, nf, &env);
+        int64_t tokens = 0;
+        for (int64_t g = 0; g < p->n_groups; g++)
+            tokens += p->group[g].n_kv;
+        ck_assert_msg(tokens == want[k].tokens && p->n_groups == want[k].groups, "%s: %d tokens in %d groups",
+                      want[k].strategy, (int)tokens, (int)p->n_groups);
+    }
+    static const struct {
+        const char *strategy, *why;
+    } skips[] = {{"optimal", "with windows the tokens of a pack depend on which queries stay in it"},
+                 {"hydragen", "4 of 8 queries see the whole prefix"}};
+    for (size_t k = 0; k < sizeof skips / sizeof skips[0]; k++) {
+        struct strategy_use use = strategy_of(skips[k].strategy);
+        char why[WHY_MAX] = "";
+        ck_assert_ptr_null(strategy_plan(&use, nf, &env, why));
+        ck_assert_msg(strstr(why, skips[k].why), "%s", why);
+    }
+    tree_set_window(t, 1200); /* all see the end of the prompt, and not from the same token on */
+    AUTO(nform) longer = nform_new(t);
+    struct strategy_use relay = strategy_of("relay");
+    char why[WHY_MAX] = "";
+    ck_assert_ptr_null(strategy_plan(&relay, longer, &env, why));
+    ck_assert_msg(strstr(why, "4 of 8 queries see the whole prefix; the windows of the others begin in it or behind it"), "%s", why);
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------ */
 
 /* Other tests check what the registry makes by default; these are the rest. */
@@ -485,7 +607,7 @@ TEST(every_rule_and_option_covers)
         "pat-fixed",          "pat-serial:rule=artifact"};
     static const int32_t gqa[][2] = {{8, 8}, {32, 8}, {16, 1}, {6, 2}};
     for (uint64_t seed = 100; seed < 160; seed++) {
-        AUTO_WITH_TREE nf = nform_new(random_tree(seed));
+        AUTO_WITH_TREE nf = random_form(seed);
         struct plan_env env = env_h200(gqa[seed % 4][0], gqa[seed % 4][1]);
         for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
             if (strstr(name[k], "fasttree:rule=artifact") && nform_live_roots(nf) > 1)

@@ -190,6 +190,8 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
             s->heads.kv_fp8 = e4m3 && (!e5m2 || s->seed % 2 == 0) ? DT_E4M3 : DT_E5M2;
         s->head_scales = (e4m3 || e5m2) && (only >> FEATURE_HEAD_SCALES & 1);
     }
+    if (g->window)
+        s->window = g->spec.window;
 }
 
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree)

@@ -13,7 +13,7 @@ BEGIN_C
 /* What somebody chose of a problem: a field of spec counts where its flag is set. */
 struct problem_given {
     struct problem_spec spec;
-    bool heads, dtype, d, page, fill, features;
+    bool heads, dtype, d, page, fill, window, features;
     uint32_t only; /* the features that every case has, */
     bool
         mixed; /* or each in about half of the cases, in all combinations; of e4m3 and e5m2 one in two thirds */

@@ -54,6 +54,7 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
     problem_defaults(&o);
     options_default(&o, "page", "64", NULL);
     options_refuse(&o, "fill", "data are always random here (expected none)");
+    options_refuse(&o, "window", "its limits are of trees whose queries see all of their paths (expected none)");
     const struct opt own[] = {
         HEADING("What is timed:"),
         TEXT("sets", "LIST", &a->sets, NULL,

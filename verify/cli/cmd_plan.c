@@ -175,6 +175,8 @@ int cmd_plan(int argc, char **argv)
                 problem_spec_check(spec, &e);
     if (good)
         t = tree_source_load(&a.tree.src, &e);
+    if (t)
+        tree_set_window(t, spec->window);
     a.problem.spec.seed = a.tree.seed;
     char *command = origin_command(argv[0], argc, argv);
     struct plan_job job = {.tree = t,

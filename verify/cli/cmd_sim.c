@@ -107,8 +107,8 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
              "the papers' trees with their head counts: fasttree-fig9, pat-fig9, speculative; --heads "
              "replaces the head counts"),
         CALL("sweep", "NAME=V,..", add_swept, a, NULL,
-             "a tree for each value, put where --levels say {NAME}; NAME heads: head counts; several: every "
-             "combination"),
+             "a tree for each value, put where --levels say {NAME}; NAME heads: head counts; NAME window: 0 is "
+             "none; several: every combination"),
         CALL("strategy", "LIST", add_strategies, a, NULL,
              "NAME[:K=V,..],.. or all (default: all); may be given several times"),
         WORD("count", "MODE", &run->mode, count_mode_name, N_COUNT_MODES, "true",

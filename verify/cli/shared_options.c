@@ -77,6 +77,8 @@ void problem_options(struct options *o, struct problem_given *p)
         I32("page", "SIZE", &s->page_size, 1, 65536, NULL, "tokens of a page of the KV pool",
             .given = &p->page),
         WORD("fill", "KIND", &s->fill, fill_name, N_FILLS, NULL, "values of Q, K and V:", .given = &p->fill),
+        I64("window", "N", &s->window, 0, TREE_MAX_TOKENS, NULL, "tokens at the end of its path that a query sees",
+            .zero = "all", .given = &p->window),
         {0},
     };
     options_add(o, own);

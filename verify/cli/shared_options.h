@@ -24,7 +24,7 @@ void output_options(struct options *o, struct cmd_output *out);
 /* --seconds-a-case, --no-fork: of commands that judge. */
 void supervision_options(struct options *o, struct supervision *s);
 
-/* --heads, --head-dim, --dtype, --kv, --page, --fill into *p; the flags say which were given. */
+/* --heads, --head-dim, --dtype, --kv, --page, --fill, --window into *p; the flags say which were given. */
 void problem_options(struct options *o, struct problem_given *p);
 /* Their defaults, for a command that has some: Llama-3-8B's heads in fp16. */
 void problem_defaults(struct options *o);

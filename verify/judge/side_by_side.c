@@ -141,9 +141,12 @@ static void print_head(FILE *f, const struct test_case *b)
     char *src = tree_source_print(&c->src);
     fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
             b->tree->n_queries, tree_tokens(b->tree));
-    fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32 "\n\n",
+    fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32,
             c->spec.heads.h_q, c->spec.heads.h_kv, c->spec.heads.d, heads_dtype_name(&c->spec.heads),
             c->spec.page_size);
+    if (c->spec.window > 0)
+        fprintf(f, ", windows of %" PRId64, c->spec.window);
+    fputs("\n\n", f);
     free(src);
 }
 

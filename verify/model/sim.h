@@ -75,7 +75,7 @@ bool sim_swept_parse(const char *arg, struct sim_swept *out, struct err *e);
 void sim_swept_clear(struct sim_swept *s);
 /* Fill run->source. Sets: all trees of the sets (traces/paper_sets.h), with run->spec's heads if
  * `heads`. Swept: a tree for every combination of values, which replace {NAME} in the levels of run->src; a
- * name `heads` sets the head counts. */
+ * name `heads` sets the head counts, `window` the window (0: none). */
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
 bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t n, struct err *e);
 

@@ -83,6 +83,8 @@ static bool write_timelines(const struct sim_run *run, struct err *e)
     const struct sim_source *src = &run->source[0];
     struct simulation s = sim_of_source(run, src, 0);
     struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
+    if (own)
+        tree_set_window(own, src->steps.window);
     struct nform *nf = nform_new(own ? own : src->tree);
     char why[WHY_MAX];
     struct plan *p = simulation_plan(&s, 0, nf, why);

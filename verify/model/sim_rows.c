@@ -74,6 +74,8 @@ static void print_counts(struct printer *t, const struct sim_run *run, const str
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
     bool whole = s->trace && run->src->step == 0;
     char *text = s->trace ? xstrdup(s->src.text) : tree_source_print(&s->src);
+    if (s->spec.window > 0) /* as a case string has it */
+        xappend(&text, ";window=%" PRId64, s->spec.window);
     COUNTED(PRINT)
     free(text);
 }

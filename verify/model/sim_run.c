@@ -24,7 +24,10 @@ static bool open_traces(struct sim_run *run, int64_t last, struct err *e)
             .spec = run->spec,
             .index = src->trace.tree_index + (int32_t)run->n_sources,
             .trace = tr,
-            .steps = {.trace = tr, .first = step ? step : 1, .last = step ? step : steps}};
+            .steps = {.trace = tr,
+                      .first = step ? step : 1,
+                      .last = step ? step : steps,
+                      .window = run->spec.window}};
         if (good && step > steps)
             good = err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", src->text, step, steps);
     }
@@ -39,6 +42,7 @@ bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e)
     struct tree *t = tree_source_load(run->src, e);
     if (!t)
         return false;
+    tree_set_window(t, run->spec.window);
     run->n_sources = 1;
     run->source = xcalloc(1, sizeof *run->source);
     run->source[0] = (struct sim_source){.src = tree_source_copy(run->src),

@@ -19,6 +19,8 @@ static bool add_tree(struct sim_run *run, struct tree_source src, const struct p
     struct sim_source *s = &run->source[run->n_sources++];
     *s = (struct sim_source){.src = src, .spec = *spec, .at = at};
     s->tree = tree_source_load(&s->src, e);
+    if (s->tree)
+        tree_set_window(s->tree, spec->window);
     s->steps = (struct simulation_source){.tree = s->tree, .first = 1, .last = 1};
     return s->tree && problem_spec_check(spec, e);
 }
@@ -68,6 +70,11 @@ static bool is_heads(const struct sim_swept *s)
     return strcmp(s->name, "heads") == 0;
 }
 
+static bool is_window(const struct sim_swept *s)
+{
+    return strcmp(s->name, "window") == 0;
+}
+
 /* `text` with `value` wherever it has {name}, in place of it, which is not looked into; false if it has none. */
 static bool put_value(char **text, const char *name, const char *value)
 {
@@ -96,7 +103,8 @@ static bool open_combination(struct sim_run *run, const struct sim_swept *swept,
             good = text_heads(value, &spec.heads.h_q, &spec.heads.h_kv, e);
             continue;
         }
-        good = put_value(&src.text, swept[i].name, value) ||
+        good = is_window(&swept[i]) ? text_i64(value, "--sweep window", 0, TREE_MAX_TOKENS, &spec.window, e)
+                                    : put_value(&src.text, swept[i].name, value) ||
                err_set(e, "--sweep %.20s: --levels '%.60s' have no {%.20s}", swept[i].name, run->src->text,
                        swept[i].name);
         char *longer = xasprintf("%s=%s%s%s", swept[i].name, value, at[0] ? " " : "", at);

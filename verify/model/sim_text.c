@@ -112,7 +112,10 @@ static void print_head(const struct sim_run *run, FILE *f)
     fprintf(f, "%" PRId64 " layer%s, ", run->layers, run->layers == 1 ? "" : "s");
     if (!s->at)
         fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, ", p->heads.h_q, p->heads.h_kv);
-    fprintf(f, "d = %" PRId32 ", %s\n", p->heads.d, heads_dtype_name(&p->heads));
+    fprintf(f, "d = %" PRId32 ", %s", p->heads.d, heads_dtype_name(&p->heads));
+    if (run->spec.window > 0)
+        fprintf(f, ", windows of %" PRId64, run->spec.window);
+    fputc('\n', f);
 }
 
 /* The sum of a strategy's rows; skipped where it did not apply to one of them. */

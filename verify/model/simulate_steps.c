@@ -112,6 +112,8 @@ static bool run_step(const struct simulation *s, const struct simulation_source 
                      double most, struct simulated_row *row, struct err *e)
 {
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
+    if (own)
+        tree_set_window(own, src->window);
     const struct tree *t = own ? own : src->tree;
     struct nform *nf = nform_new(t);
     bool good = most_of(nf, &s->env.heads) < 0x1p63 || too_many_bytes(e);

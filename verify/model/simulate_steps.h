@@ -33,6 +33,7 @@ struct simulation_source {
     const struct trace *trace; /* NULL: tree */
     const struct tree *tree;
     int64_t first, last;
+    int64_t window; /* of a trace: of the queries of each step; 0: none */
 };
 
 /* Figures of sim/time/time_model.h, all of them sums over plans. Shares are weighted with the time that they are
