@@ -133,6 +133,26 @@ static int64_t of_mask(const struct ta_case *c, int32_t q, int64_t *slot)
     return n;
 }
 
+/* The last queries of a request are its last tokens. */
+static int64_t of_request(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *start = ta_i32(c, "query_start_loc"), *lens = ta_i32(c, "seq_lens");
+    const struct ta_tensor *table = ta_find(c, "block_table");
+    int32_t r = 0;
+    while (q >= start[r + 1])
+        r++;
+    return of_pages(c, (const int32_t *)table->data + r * table->shape[1], lens[r] - (start[r + 1] - 1 - q), slot);
+}
+
+/* With a window, lists of pages have all of the path. */
+static int64_t of_window(const struct ta_case *c, int64_t *slot, int64_t n)
+{
+    const struct ta_tensor *window = ta_find(c, "window");
+    int64_t out = window && n > *(const int64_t *)window->data ? n - *(const int64_t *)window->data : 0;
+    memmove(slot, slot + out, (size_t)(n - out) * sizeof *slot);
+    return n - out;
+}
+
 static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
 {
     const char *view = env("PLUGIN_VIEW", "slots");
@@ -144,12 +164,13 @@ static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
         return of_levels(c, q, slot);
     if (strcmp(view, "masked") == 0)
         return of_mask(c, q, slot);
-    if (strcmp(view, "paged") == 0)
-        return of_pages(c, index + ptr[q],
-                        ptr[q + 1] > ptr[q] ? (int64_t)(ptr[q + 1] - ptr[q] - 1) * c->page_size +
-                                                  ta_i32(c, "last_page_len")[q]
-                                            : 0,
-                        slot);
+    if (strcmp(view, "extend") == 0)
+        return of_window(c, slot, of_request(c, q, slot));
+    if (strcmp(view, "paged") == 0) {
+        n = ptr[q + 1] > ptr[q] ? (int64_t)(ptr[q + 1] - ptr[q] - 1) * c->page_size + ta_i32(c, "last_page_len")[q]
+                                : 0;
+        return of_window(c, slot, of_pages(c, index + ptr[q], n, slot));
+    }
     if (strcmp(view, "slots") != 0) { /* block_table, prefix */
         const struct ta_tensor *table = ta_find(c, "block_table"), *common = ta_find(c, "common_prefix_len");
         const int32_t *row = (const int32_t *)table->data + q * table->shape[1];
@@ -159,7 +180,7 @@ static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
                                                        : ta_i32(c, "seq_lens")[q],
                      slot);
         of_pages(c, table->data, shared * c->page_size, slot); /* of the first query, which has them, too */
-        return n;
+        return of_window(c, slot, n);
     }
     for (; n < ptr[q + 1] - ptr[q]; n++)
         slot[n] = index[ptr[q] + n];

@@ -149,10 +149,32 @@ static int64_t of_mask(const struct ta_case *c, int32_t q, int64_t *slot)
     return n;
 }
 
+/* Query i of n that are the last of `len` tokens sees len - n + i + 1. */
+static int64_t of_request(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *start = ta_i32(c, "query_start_loc"), *lens = ta_i32(c, "seq_lens");
+    const struct ta_tensor *table = ta_find(c, "block_table");
+    int32_t r = 0, requests = (int32_t)table->shape[0];
+    while (q >= start[r + 1])
+        r++;
+    int32_t from = is(tail_next) && r + 1 < requests ? r + 1 : is(tail_before) && r > 0 ? r - 1 : r;
+    int32_t n = start[from + 1] - start[from], i = q - start[r], len = lens[r], sees = len - n + i + 1;
+    sees += is(tail_late) - is(tail_early);
+    if (is(tail_top_left))
+        sees = i + 1;
+    if (is(tail_whole) || sees > len)
+        sees = len;
+    for (int32_t j = 0; j < sees; j++)
+        slot[j] = (int64_t)((const int32_t *)table->data)[r * table->shape[1] + j / c->page_size] * c->page_size +
+                  j % c->page_size;
+    return sees;
+}
+
 static int64_t reads(const struct ta_case *c, int32_t q, int64_t *slot)
 {
     const char *view = mistake_view[does];
     return strcmp(view, "paged") == 0    ? of_pages(c, q, slot)
+           : strcmp(view, "extend") == 0 ? of_request(c, q, slot)
            : strcmp(view, "tree") == 0   ? of_tree(c, q, slot)
            : strcmp(view, "masked") == 0 ? of_mask(c, q, slot)
                                          : of_slots(c, q, slot);

@@ -4,7 +4,9 @@
 #include "ref/lse.h"
 #include "ref/nform.h"
 #include "ref/oracle.h"
+#include "ref/tails.h"
 #include "ref/rng.h"
+#include "traces/formats/formats.h"
 
 #include "tests/auto.h"
 #include "tests/shared.h"
@@ -505,6 +507,84 @@ TEST(a_shell_and_paths_are_the_problems)
         ck_assert_int_eq(problem_page(p, 0, 0, &e), -1);
         ck_assert(strstr(e.msg, "page 0 of node 0 is"));
     }
+}
+
+/* ---- requests of several queries ------------------------------------------------------------------------- */
+
+/* Leaves of 6 and of 1 below a root of 3, and a query at its end that three could go on behind; one that sees nothing. */
+TEST(queries_a_token_apart_are_a_request)
+{
+    AUTO(tree) t = tree_new(4, 9);
+    static const struct query query[] = {{1, 6}, {0, 3}, {1, 4}, {2, 1}, {1, 5}, {0, 0}, {1, 1}, {1, 1}, {3, 0}};
+    static const int32_t first[] = {0, 2, 5, 6, 7, 8, 9}, order[] = {1, 3, 2, 4, 0, 5, 6, 7, 8};
+    t->len[0] = 3;
+    t->len[1] = 6;
+    t->len[2] = 1;
+    t->parent[1] = t->parent[2] = 0;
+    t->parent[3] = 2; /* an empty node: its query sees what that of node 2 sees */
+    memcpy(t->query, query, sizeof query);
+    struct tails *r = tails_of(t);
+    ck_assert_int_eq(r->n, 6);
+    ck_assert_mem_eq(r->first, first, sizeof first);
+    ck_assert_mem_eq(r->order, order, sizeof order);
+    ck_assert(tails_last(r, 1) == 0 && tails_len(r, 1) == 3 && tails_before(r, 4) == 1 && r->of[4] == 1);
+    tails_free(r);
+}
+
+/* The token that a path ends with, n tokens before that of the query; node -1: there is none. */
+static struct query end_of(const struct tree *t, struct query x, int64_t n)
+{
+    for (;;) {
+        int64_t take = min_i64(n, x.upto);
+        x.upto -= take;
+        n -= take;
+        if (x.upto > 0 || x.node < 0)
+            return x;
+        x.node = t->parent[x.node];
+        x.upto = x.node < 0 ? 0 : t->len[x.node];
+    }
+}
+
+/* Each request's queries see one path, a token more each; all queries are in one, and none could be longer. */
+LOOP_TEST(requests_of_every_tree, N_FAMILIES)
+{
+    for (uint64_t seed = 1; seed < 40; seed++) {
+        AUTO(tree) t = gen_tree((enum family)_i, seed);
+        ck_assert(tree_set_tails(t, 1 + (int32_t)(seed % 5), NULL) && tree_check(t, NULL));
+        struct tails *r = tails_of(t);
+        FREED int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
+        FREED int32_t *met = xcalloc((size_t)t->n_queries, sizeof *met);
+        tree_contexts(t, ctx);
+        for (int32_t i = 0; i < r->n; i++)
+            for (int32_t k = r->first[i]; k < r->first[i + 1]; k++) {
+                int32_t q = r->order[k], last = tails_last(r, i);
+                struct query own = end_of(t, t->query[q], 0), path = end_of(t, t->query[last], ctx[last] - ctx[q]);
+                met[q]++;
+                check_each(r->of[q] == i && (k == r->first[i] || ctx[q] == ctx[r->order[k - 1]] + 1), "query %d", q);
+                check_each(own.node == path.node && own.upto == path.upto, "seed %d: query %d is not on the path of %d",
+                           (int)seed, q, last);
+            }
+        for (int32_t q = 0; q < t->n_queries; q++)
+            check_each(met[q] == 1, "query %d", q);
+        tails_free(r);
+    }
+}
+
+TEST(tails_are_the_last_tokens_of_a_node)
+{
+    AUTO(tree) t = levels_parse("1,2 10,2", NULL);
+    t->len[2] = 9;
+    tree_query_leaves(t);
+    ck_assert(tree_set_tails(t, 3, NULL));
+    static const struct query want[] = {{1, 1}, {1, 2}, {2, 7}, {2, 8}, {2, 9}};
+    ck_assert_int_eq(t->n_queries, 5);
+    for (int q = 0; q < 5; q++)
+        ck_assert(t->query[q].node == want[q].node && t->query[q].upto == want[q].upto);
+    struct tails *r = tails_of(t);
+    ck_assert(r->n == 2 && tails_len(r, 0) == 2 && tails_len(r, 1) == 3);
+    tails_free(r);
+    AUTO(tree) wide = levels_parse("1,60000 10,600", NULL);
+    FAILS("36000000 queries, 600 a request", tree_set_tails, wide, 600);
 }
 
 /* A root of 10 tokens and a leaf of 6: queries at its end, in its middle, and at place 4 of the root. */

@@ -82,12 +82,12 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     ck_assert_int_eq(total("passed"), 12);
 }
 
-/* Features are given to those who name them, windows to who is not given lists of pages; the others get cases without, and are not asked about those that have one. */
+/* Features are given to those who name them, windows not to who is given what queries share; the others get cases without, and are not asked about those that have one. */
 LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
 {
-    if (getenv("TREEATTN_QUICK") && _i != VIEW_slots && _i != VIEW_paged && _i != VIEW_tree)
+    if (getenv("TREEATTN_QUICK") && _i != VIEW_slots && _i != VIEW_extend && _i != VIEW_tree)
         return;
-    bool pages = _i == VIEW_paged || _i == VIEW_block_table || _i == VIEW_prefix || _i == VIEW_levels;
+    bool pages = _i == VIEW_prefix || _i == VIEW_levels;
     FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_FEATURES='softcap sinks window'", view_name[_i]),
                *without = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
                *some = xasprintf("%s PLUGIN_FEATURES=sinks", without),

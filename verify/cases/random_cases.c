@@ -1,6 +1,7 @@
 #include "verify/cases/random_cases.h"
 
 #include "kernels/kernel.h"
+#include "ref/tails.h"
 #include "ref/rng.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ enum {
     DRAW_SOFT_CAP,
     DRAW_SINKS,
     DRAW_WINDOW,
+    DRAW_Q_LEN,
     DRAW_KV,
     DRAW_HEAD_SCALES,
     DRAW_MIXED
@@ -47,6 +49,8 @@ static const struct share share_aligned[] = {{1, 60}, {0, 40}};
 static const struct share share_soft_cap[] = {{0, 85}, {30, 5}, {50, 5}, {5, 5}};
 static const struct share share_sinks[] = {{0, 85}, {1, 15}};
 static const struct share share_window[] = {{0, 85}, {1, 2}, {17, 3}, {64, 5}, {100, 5}};
+/* Queries of a request: one, those of multi-token prediction, of a chunk that extends a prompt. */
+static const struct share share_q_len[] = {{1, 88}, {2, 4}, {4, 4}, {9, 4}};
 static const struct share share_kv[] = {{DT_F64, 85}, {DT_E4M3, 9}, {DT_E5M2, 6}}; /* F64: as Q */
 static const struct share share_head_scales[] = {{0, 50}, {1, 50}};
 static const struct share share_pool[] = {{1, 50}, {0, 50}};
@@ -201,6 +205,9 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.src.family = gen_family(seed, i);
     c.src.seed = gen_seed(seed, i);
     *tree = gen_tree(c.src.family, c.src.seed);
+    int32_t q_len = draw_share(seed, DRAW_Q_LEN, i, share_q_len);
+    if (q_len > 1 && tree_set_tails(*tree, q_len, NULL))
+        c.src.q_len = q_len;
     c.spec.heads.d = draw_share(seed, DRAW_D, i, share_d);
     c.spec.heads.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
     c.spec.page_size = draw_share(seed, DRAW_PAGE, i, share_page);

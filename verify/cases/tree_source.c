@@ -1,4 +1,5 @@
 #include "verify/cases/tree_source.h"
+#include "ref/tails.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -91,21 +92,42 @@ static bool parse_chain(char *rest, struct tree_source *out, struct err *e)
            text_i64(rest, "chain length", 0, CHAIN_MAX_LEN, &out->chain_len, e);
 }
 
+/* q_len:N: before a source moves *text behind it. */
+static bool parse_q_len(const char **text, int64_t *q_len, struct err *e)
+{
+    const char *number = *text + strlen("q_len:"), *colon;
+    *q_len = 0;
+    if (strncmp(*text, "q_len:", strlen("q_len:")) != 0)
+        return true;
+    colon = strchr(number, ':');
+    if (!colon)
+        return err_set(e, "q_len: no tree behind it (expected q_len:N:SOURCE)");
+    char *first = xasprintf("%.*s", (int)min_i64(colon - number, 60), number);
+    bool good = text_i64(first, "q_len", 1, TREE_SOURCE_MAX_Q_LEN, q_len, e);
+    free(first);
+    *text = colon + 1;
+    return good;
+}
+
 bool tree_source_parse(const char *text, struct tree_source *out, struct err *e)
 {
+    int64_t q_len;
     static const struct {
         const char *name;
         enum tree_source_kind kind;
     } kinds[] = {{"gen", SRC_GEN},     {"levels", SRC_LEVELS},  {"file", SRC_FILE},     {"trace", SRC_TRACE},
                  {"chain", SRC_CHAIN}, {"topology", SRC_TRACE}, {"batched", SRC_TRACE}, {"nodes", SRC_NODES}};
     *out = (struct tree_source){0};
+    if (!parse_q_len(&text, &q_len, e))
+        return false;
     const char *colon = strchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : strlen(text);
     for (size_t i = 0; colon && i < sizeof kinds / sizeof kinds[0]; i++)
         if (strlen(kinds[i].name) == n && memcmp(kinds[i].name, text, n) == 0)
             out->kind = kinds[i].kind;
     if (out->kind == SRC_NONE)
-        return err_set(e, "tree source '%.60s' (expected gen:, levels:, file:, trace:, chain: or nodes:)",
+        return err_set(e, "tree source '%.60s' (expected gen:, levels:, file:, trace:, chain: or nodes:, or q_len:N: "
+                          "and one of these)",
                        text);
     char *rest = xstrdup(colon + 1);
     bool good = true;
@@ -118,6 +140,7 @@ bool tree_source_parse(const char *text, struct tree_source *out, struct err *e)
     else
         out->text = xstrdup(rest);
     out->trace.topology = strncmp(text, "topology:", 9) == 0;
+    out->q_len = (int32_t)q_len;
     free(rest);
     if (!good)
         tree_source_clear(out);
@@ -139,7 +162,7 @@ static char *print_trace(const struct tree_source *s)
     return text;
 }
 
-char *tree_source_print(const struct tree_source *s)
+static char *print_kind(const struct tree_source *s)
 {
     switch (s->kind) {
     case SRC_GEN:
@@ -163,6 +186,16 @@ char *tree_source_print(const struct tree_source *s)
         break;
     }
     return xstrdup("none");
+}
+
+char *tree_source_print(const struct tree_source *s)
+{
+    char *kind = print_kind(s);
+    if (s->q_len == 0)
+        return kind;
+    char *text = xasprintf("q_len:%" PRId32 ":%s", s->q_len, kind);
+    free(kind);
+    return text;
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------ */
@@ -267,7 +300,7 @@ static struct tree *load(const struct tree_source *s, struct err *e)
 struct tree *tree_source_load(const struct tree_source *s, struct err *e)
 {
     struct tree *t = load(s, e);
-    if (!t || tree_check(t, e))
+    if (!t || (tree_check(t, e) && (s->q_len == 0 || tree_set_tails(t, s->q_len, e))))
         return t;
     tree_free(t);
     return NULL;

@@ -9,6 +9,7 @@
  *   batched:K:P:S:STEP:B:MS:SPEC   the same for requests: places B, MS milliseconds a step
  *   chain:DEPTH:LEN            nodes of LEN tokens one below the other, a query at the end of each
  *   nodes:P.L,P.L,..:N.U,..    parent and length of every node, then node and upto of every query
+ *   q_len:N:SOURCE             one of these, with a query on each of the last N tokens of a request (tree_set_tails)
  */
 #ifndef TREEATTN_VERIFY_CASES_TREE_SOURCE_H
 #define TREEATTN_VERIFY_CASES_TREE_SOURCE_H
@@ -31,7 +32,9 @@ struct tree_source {
     struct trace_opts trace;
     int64_t step; /* 1 .. N of the trace */
     int64_t chain_depth, chain_len;
+    int32_t q_len; /* queries of a request, at most; 0: as the source has them */
 };
+enum { TREE_SOURCE_MAX_Q_LEN = 1024 };
 
 /* trace_open of a trace that has that step (0: whichever it has); NULL with *e set if it has not. */
 struct trace *trace_open_at(const char *spec, const struct trace_opts *opts, int64_t step, struct err *e);

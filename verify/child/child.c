@@ -226,7 +226,8 @@ static bool suit(const struct kernel *k, struct problem_spec *s)
     problem_spec_restrict(s, c->features);
     s->page_size = nearest(c->page_sizes, s->page_size);
     return c->point[POINT_ATTENTION] &&
-           (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_prefix);
+           (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_extend ||
+            c->view == VIEW_prefix);
 }
 
 static bool in_list(const int32_t *list, int32_t x)

@@ -35,7 +35,8 @@ class Unsupported(Exception):
 
 
 class Case:
-    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, kv_dtype, soft_cap, and a tensor for each name of the view."""
+    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, kv_dtype, soft_cap, window (of lists of pages; 0: none),
+    and a tensor for each name of the view."""
 
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1"}
@@ -204,6 +205,7 @@ def _run(f, arrays, line, caps):
     c.kv_dtype = line.get("kv_dtype", c.dtype)
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
+    c.window = int(c.window[0]) if "window" in head else 0
     if hasattr(c, "kv_strides"):
         shape, both = c.kv_shape.tolist(), c.kv_strides.tolist()
         c.k, c.v = (arrays.strided(c.kv, x[0], shape, x[1:]) for x in both)

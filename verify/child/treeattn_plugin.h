@@ -60,7 +60,12 @@ struct ta_tensor {
  * ta_find(c, "sinks") is a tensor of n_heads f32, one more logit in each softmax of that query head, whose V is 0. It counts once a
  * row. A query that sees nothing then has O = 0 and LSE = its sink. With a window, a query sees the last tokens of its path alone: views
  * slots, masked and plan say that as they say all else, and view tree has query_since[n] (int64): the first position of the path
- * that it sees. Lists of pages cannot say it.
+ * that it sees.
+ *
+ * 1.3: views paged, block_table and extend list all of the path, and have window[1] (int64): a query sees the last so many tokens up to
+ * its own. What lies in front of all windows are large numbers that must have no weight. View extend: requests of several queries.
+ * Request r has queries query_start_loc[r] .. query_start_loc[r + 1] - 1, which are its last tokens: the i-th of n sees the first
+ * seq_lens[r] - n + i + 1 tokens of the pages block_table[r]. Prefixes and levels cannot say a window.
  *
  * 1.3, of plug-ins that name e4m3 or e5m2: k and v may be of these, whatever q is. ta_find(c, "k_scale") and (c, "v_scale") are
  * tensors of n_kv_heads f32: K is k times that of its head, V likewise. All heads have the same one, but for plug-ins that name
@@ -132,7 +137,7 @@ struct ta_merge {
 struct ta_plugin {
     uint32_t size, abi;
     const char *name, *version;
-    const char *view; /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan */
+    const char *view; /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan; 1.3: extend */
     const char *
         layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim]. 1.1: interleaved, or strides: k and v
                            are [pages][page_size][n_kv_heads][head_dim], as their strides say [NHD] */

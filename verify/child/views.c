@@ -1,8 +1,10 @@
 #include "verify/child/view_plan.h"
 #include "ref/nform.h"
+#include "ref/tails.h"
 #include "ref/rng.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,18 +64,36 @@ static int64_t *tokens_seen(const struct tree *t)
     return seen;
 }
 
-/* Behind the last token that is read in a page: large numbers of both signs, in a type that may end at 65504, or before that. */
-static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
+/* Large numbers of both signs, in a type that may end at 65504, or before that. */
+static void fill_junk(const struct problem *p, void *kv, int64_t begin, int64_t end)
 {
     const double junk = 6e4;
+    for (int64_t k = begin; k < end; k++)
+        dtype_store(heads_kv_dtype(&p->heads), kv, k, k & 1 ? junk : -junk);
+}
+
+/* Behind the last token that is read in a page. */
+static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
+{
     int64_t slot_elements = (int64_t)p->heads.h_kv * p->heads.d;
     for (int32_t i = 0; i < p->tree->n_nodes; i++) {
         if (seen[i] % p->page_size == 0)
             continue;
         int64_t slot = problem_slot(p, i, seen[i] - 1) + 1, left = p->page_size - seen[i] % p->page_size;
-        for (int64_t k = slot * slot_elements; k < (slot + left) * slot_elements; k++)
-            dtype_store(heads_kv_dtype(&p->heads), kv, k, k & 1 ? junk : -junk);
+        fill_junk(p, kv, slot * slot_elements, (slot + left) * slot_elements);
     }
+}
+
+/* The same in front of all windows: a list of pages has these tokens, and a kernel that masks them reads them. */
+static void fill_left_behind(const struct problem *p, const int64_t *seen, void *kv)
+{
+    int64_t n = (int64_t)p->heads.h_kv * p->heads.d;
+    for (int32_t i = 0; i < p->tree->n_nodes; i++)
+        for (int64_t j = 0; j < seen[i]; j++) {
+            int64_t at = problem_slot(p, i, j) * n;
+            if (isnan(dtype_load(heads_kv_dtype(&p->heads), kv, at)))
+                fill_junk(p, kv, at, at + n);
+        }
 }
 
 const char *const mask_form_name[N_MASK_FORMS] = {"bits", "words", "bool"};
@@ -200,6 +220,8 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
         memcpy(kv[i], from[i], bytes);
         if (seen)
             fill_tails(p, seen, kv[i]);
+        if (seen && tensors_find(&v->tensors, "window"))
+            fill_left_behind(p, seen, kv[i]);
     }
     if (pages && (layout == KV_INTERLEAVED || layout == KV_STRIDES)) {
         add_kv_together(v, p, kv, layout);
@@ -298,23 +320,23 @@ static int64_t path_pages(const struct problem *p, int32_t q, int32_t *path, int
     return n;
 }
 
-/* Lists of pages as one array: page[ptr[q]] .. of query q. False with *why, or memory to be freed. */
-static bool page_lists(const struct problem *p, int64_t **ptr_out, int32_t **page_out, struct err *why)
+/* Lists of pages of n queries (query NULL: all) as one array: page[ptr[i]] .. of the i-th. False with *why, or memory to be freed. */
+static bool page_lists(const struct problem *p, const int32_t *query, int32_t n, int64_t **ptr_out,
+                       int32_t **page_out, struct err *why)
 {
-    int32_t n = p->tree->n_queries;
     int32_t *path = xcalloc((size_t)tree_depth(p->tree) + 1, sizeof *path), *page = NULL;
     int64_t *ptr = xcalloc((size_t)n + 1, sizeof *ptr);
     bool good = true;
-    for (int32_t q = 0; q < n && good; q++) {
-        int64_t k = path_pages(p, q, path, NULL, why);
+    for (int32_t i = 0; i < n && good; i++) {
+        int64_t k = path_pages(p, query ? query[i] : i, path, NULL, why);
         good = k >= 0;
-        ptr[q + 1] = ptr[q] + k;
+        ptr[i + 1] = ptr[i] + k;
     }
     good = good && fits(ptr[n], "pages that queries see", why);
     if (good) {
         page = xcalloc((size_t)ptr[n], sizeof *page);
-        for (int32_t q = 0; q < n; q++)
-            path_pages(p, q, path, page + ptr[q], why);
+        for (int32_t i = 0; i < n; i++)
+            path_pages(p, query ? query[i] : i, path, page + ptr[i], why);
         *ptr_out = ptr;
         *page_out = page;
     } else {
@@ -322,6 +344,32 @@ static bool page_lists(const struct problem *p, int64_t **ptr_out, int32_t **pag
     }
     free(path);
     return good;
+}
+
+/* Tokens of a query's path, of which with a window it sees the last. */
+static int64_t path_tokens(const struct tree *t, const int64_t *ctx, int32_t q)
+{
+    return ctx[q] + (t->since ? t->since[q] : 0);
+}
+
+/* The one window of all queries as "window"; a list of pages has all of the path, and no list says where it begins. */
+static bool add_window(struct view_data *v, const struct tree *t, const int64_t *ctx, struct err *why)
+{
+    int64_t window = 0, most = 1;
+    for (int32_t q = 0; q < t->n_queries && t->since; q++) {
+        if (t->since[q] > 0 && window > 0 && ctx[q] != window)
+            return err_set(why, "windows of several lengths, %" PRId64 " and %" PRId64 ": lists of pages have one",
+                           window, ctx[q]);
+        window = t->since[q] > 0 ? ctx[q] : window;
+        most = max_i64(most, ctx[q]);
+    }
+    window = window > 0 ? window : most;
+    if (most > window)
+        return err_set(why, "a window of %" PRId64 ", and a query that sees %" PRId64 ": lists of pages have one window",
+                       window, most);
+    if (t->since)
+        *add_i64(v, "window", 1) = window;
+    return true;
 }
 
 static int32_t last_page(int64_t tokens, int32_t page_size)
@@ -334,7 +382,7 @@ static bool view_paged(const struct problem *p, const int64_t *ctx, struct view_
     int32_t n = p->tree->n_queries;
     int64_t *ptr;
     int32_t *page;
-    if (!page_lists(p, &ptr, &page, why))
+    if (!add_window(v, p->tree, ctx, why) || !page_lists(p, NULL, n, &ptr, &page, why))
         return false;
     int32_t *indptr = add_i32(v, "kv_indptr", (int64_t)n + 1);
     for (int32_t q = 0; q <= n; q++)
@@ -342,7 +390,7 @@ static bool view_paged(const struct problem *p, const int64_t *ctx, struct view_
     tensors_add(&v->tensors, "kv_indices", EL_I32, page, true, 1, &ptr[n]);
     int32_t *last = add_i32(v, "last_page_len", n);
     for (int32_t q = 0; q < n; q++)
-        last[q] = last_page(ctx[q], p->page_size);
+        last[q] = last_page(path_tokens(p->tree, ctx, q), p->page_size);
     free(ptr);
     return true;
 }
@@ -364,30 +412,54 @@ static int32_t padding_of(const struct problem *p, const int32_t *page, int64_t 
     }
 }
 
-static bool view_block_table(const struct problem *p, const int64_t *ctx, struct view_data *v,
-                             struct err *why)
+/* "block_table" and "seq_lens" of n queries (query NULL: all). */
+static bool add_block_table(const struct problem *p, const int64_t *ctx, const int32_t *query, int32_t n,
+                            struct view_data *v, struct err *why)
 {
-    int32_t n = p->tree->n_queries;
     int64_t *ptr, most = 1;
     int32_t *page;
-    if (!page_lists(p, &ptr, &page, why))
+    if (!page_lists(p, query, n, &ptr, &page, why))
         return false;
-    for (int32_t q = 0; q < n; q++)
-        most = max_i64(most, ptr[q + 1] - ptr[q]);
+    for (int32_t i = 0; i < n; i++)
+        most = max_i64(most, ptr[i + 1] - ptr[i]);
     bool good = fits(n * most, "entries of the block table", why);
     if (good) {
         int32_t *table = xcalloc((size_t)(n * most), sizeof *table);
-        for (int64_t q = 0; q < n; q++)
+        for (int64_t i = 0; i < n; i++)
             for (int64_t k = 0; k < most; k++)
-                table[q * most + k] =
-                    k < ptr[q + 1] - ptr[q] ? page[ptr[q] + k] : padding_of(p, page, ptr[n], q * most + k);
+                table[i * most + k] =
+                    k < ptr[i + 1] - ptr[i] ? page[ptr[i] + k] : padding_of(p, page, ptr[n], i * most + k);
         tensors_add(&v->tensors, "block_table", EL_I32, table, true, 2, (int64_t[]){n, most});
         int32_t *lens = add_i32(v, "seq_lens", n);
-        for (int32_t q = 0; q < n; q++)
-            lens[q] = (int32_t)ctx[q];
+        for (int32_t i = 0; i < n; i++)
+            lens[i] = (int32_t)path_tokens(p->tree, ctx, query ? query[i] : i);
     }
     free(ptr);
     free(page);
+    return good;
+}
+
+static bool view_block_table(const struct problem *p, const int64_t *ctx, struct view_data *v,
+                             struct err *why)
+{
+    return add_window(v, p->tree, ctx, why) && add_block_table(p, ctx, NULL, p->tree->n_queries, v, why);
+}
+
+static bool view_extend(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    struct tails *r = tails_of(p->tree);
+    int32_t *last = xcalloc((size_t)r->n + 1, sizeof *last);
+    for (int32_t i = 0; i < r->n; i++)
+        last[i] = tails_last(r, i);
+    bool good = add_window(v, p->tree, ctx, why) && add_block_table(p, ctx, last, r->n, v, why);
+    if (good) {
+        memcpy(add_i32(v, "query_start_loc", (int64_t)r->n + 1), r->first, ((size_t)r->n + 1) * sizeof *r->first);
+        v->order = xcalloc((size_t)p->tree->n_queries, sizeof *v->order);
+        if (p->tree->n_queries > 0)
+            memcpy(v->order, r->order, (size_t)p->tree->n_queries * sizeof *v->order);
+    }
+    free(last);
+    tails_free(r);
     return good;
 }
 
@@ -396,7 +468,7 @@ static int64_t common_prefix(const struct problem *p, const int64_t *ctx)
 {
     int64_t *ptr, common = 0;
     int32_t *page;
-    if (p->tree->n_queries == 0 || !page_lists(p, &ptr, &page, NULL))
+    if (p->tree->n_queries == 0 || !page_lists(p, NULL, p->tree->n_queries, &ptr, &page, NULL))
         return 0;
     for (bool same = true; same; common += same) {
         for (int32_t q = 0; q < p->tree->n_queries && same; q++)
@@ -409,7 +481,7 @@ static int64_t common_prefix(const struct problem *p, const int64_t *ctx)
 
 static bool view_prefix(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
 {
-    if (!view_block_table(p, ctx, v, why))
+    if (!add_block_table(p, ctx, NULL, p->tree->n_queries, v, why))
         return false;
     *add_i32(v, "common_prefix_len", 1) = (int32_t)common_prefix(p, ctx);
     return true;
@@ -634,9 +706,8 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
 #undef VIEW
     };
     *out = (struct view_data){.n_rows = p->tree->n_queries, .plan = plan};
-    if (p->tree->since &&
-        (view == VIEW_paged || view == VIEW_block_table || view == VIEW_prefix || view == VIEW_levels))
-        return err_set(why, "a window: pages of a path are listed from its beginning");
+    if (p->tree->since && (view == VIEW_prefix || view == VIEW_levels))
+        return err_set(why, "a window: what queries share of a path is not what they see of it");
     int64_t *ctx = xcalloc((size_t)p->tree->n_queries, sizeof *ctx);
     tree_contexts(p->tree, ctx);
     bool good = make[view](p, ctx, out, why);

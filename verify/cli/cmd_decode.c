@@ -34,6 +34,7 @@ static bool read_options(struct decode_args *a, int argc, char **argv, struct er
                    "waiting for the host."};
     tree_options(&o, &a->tree);
     options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected --trace SPEC)");
+    options_refuse(&o, "q-len", "steps have the queries of their trace (expected none)");
     options_default(
         &o, "trace", NULL,
         "a trace: embedded:reasoning, deft:FILE ... (default: two small ones; see treeattn list formats)");

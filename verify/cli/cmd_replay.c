@@ -54,6 +54,7 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
                    "commit, date."};
     tree_options(&o, &a->tree);
     options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected --trace or --workload)");
+    options_refuse(&o, "q-len", "steps have the queries of their trace (expected none)");
     options_refuse(&o, "step", "a replay has them all (expected --max-steps or --every)");
     options_default(&o, "prompt", NULL, "tokens of the prompt; of a workload instead of its own");
     options_default(&o, "max-seq", NULL,

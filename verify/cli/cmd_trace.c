@@ -110,6 +110,7 @@ static bool read_options(struct trace_args *a, int argc, char **argv, struct err
                         .max_words = 1};
     tree_options(&o, &a->tree);
     options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected treeattn trace SPEC)");
+    options_refuse(&o, "q-len", "steps have the queries of their trace (expected none)");
     options_refuse(&o, "step", "all of them are counted (expected none)");
     options_refuse(&o, "seed", "nothing is drawn (expected none)");
     output_options(&o, &a->out);

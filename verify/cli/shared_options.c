@@ -190,6 +190,9 @@ void tree_options(struct options *o, struct cmd_tree *t)
         CALL("gen", "FAMILY[:SEED]", set_gen, t, NULL,
              "a seeded tree: bushy, deep, wide, caterpillar, forest, token, degenerate"),
         U64("seed", "N", &t->seed, "1", "seed of whatever is drawn", .given = &t->has_seed),
+        I32("q-len", "N", &t->src.q_len, 0, TREE_SOURCE_MAX_Q_LEN, NULL,
+            "queries of a request, on the last N tokens of its node: a prompt that is extended, drafted tokens",
+            .zero = "as the tree has them"),
         CALL("trace", "SPEC", set_trace, t, NULL,
              "a trace: embedded:reasoning, deft:FILE ... (see treeattn list formats)"),
         CALL("tree", t->many ? "K|K-L|all" : "K", set_items, t, NULL, "which item of the trace (default 0)",
@@ -232,6 +235,8 @@ bool tree_finish(struct cmd_tree *t, bool need, struct err *e)
         s->step = 1;
     if (need && s->kind == SRC_NONE)
         return err_set(e, "no tree given (expected --levels, --tree-file, --gen, --seed or --trace)");
+    if (s->q_len > 0 && s->kind == SRC_NONE)
+        return err_set(e, "--q-len belongs to a tree (expected --levels, --tree-file, --gen or --trace)");
     if (s->kind != SRC_TRACE &&
         (s->step || o->prompt || o->max_seq || t->has_tree || o->topology || o->batch || o->step_ms))
         return err_set(e, "--tree, --prompt, --max-seq, --step, --topology, --batch and --step-ms belong to "

@@ -967,6 +967,7 @@ static struct wrong_case *case_new(const struct wrong_case *made)
     struct wrong_case *c = xcalloc(1, sizeof *c);
     *c = *made;
     c->nf = nform_new(t);
+    c->requests = tails_of(t);
     c->form_of = xcalloc((size_t)t->n_queries + 1, sizeof *c->form_of);
     for (int32_t q = 0; q < t->n_queries; q++)
         c->form_of[c->nf->orig[q]] = q;
@@ -1011,8 +1012,12 @@ bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
     uint32_t has = problem_features(c->p);
     if ((has & w->features) != w->features || (has & w->without) != 0 || (w->fp8 && !heads_fp8(&c->p->heads)))
         return false;
-    if (has >> FEATURE_WINDOW & 1 && w->read != READ_OWN &&
+    bool tail = w->read == READ_TAIL || w->read == READ_TAIL_WHOLE || w->read == READ_TAIL_FIRST ||
+                w->read == READ_TAIL_OTHER;
+    if (has >> FEATURE_WINDOW & 1 && w->read != READ_OWN && !tail &&
         w->read != READ_WINDOW_OFF) /* others know paths from their beginning */
+        return false;
+    if (tail && c->requests->n == c->p->tree->n_queries) /* no request has several */
         return false;
     if (!c->merged)
         return !w->merge && (!w->gaps || c->strides);
@@ -1026,6 +1031,7 @@ bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
 void wrong_case_free(struct wrong_case *c)
 {
     nform_free(c->nf);
+    tails_free(c->requests);
     free(c->form_of);
     free(c->by_node);
     free(c->node_of);

@@ -71,6 +71,10 @@ enum wrong_tokens {
     READ_LEAF_TWICE,
     READ_LAST_TWICE,
     READ_FIRST_TWICE,
+    READ_TAIL,       /* of a request of several queries: x tokens more behind the own one, as far as it goes, */
+    READ_TAIL_WHOLE, /* all of it, */
+    READ_TAIL_FIRST, /* its first tokens, one more than queries stand before, */
+    READ_TAIL_OTHER, /* or as if it had as many queries as the request x places behind */
     READ_WINDOW_OFF, /* of a window that is asked for, x tokens more in front, or -x less */
     READ_WINDOW,     /* the last x alone */
     READ_HEAD,       /* the first x alone */

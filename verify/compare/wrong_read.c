@@ -325,6 +325,39 @@ static void read_mask(struct wrong_row *r, const struct wrong *w)
     free(token);
 }
 
+/* ---- requests of several queries --------------------------------------------------------------------- */
+
+/* How many tokens of its request the row sees, by the mistake. */
+static int64_t tokens_of_tail(const struct wrong_row *r, const struct wrong *w, int64_t own, int64_t whole)
+{
+    const struct tails *x = r->c->requests;
+    int32_t mine = x->of[r->q], other = mine + (int32_t)w->n, before = tails_before(x, r->q);
+    switch (w->read) {
+    case READ_TAIL_WHOLE:
+        return whole;
+    case READ_TAIL_FIRST:
+        return before + 1;
+    case READ_TAIL_OTHER:
+        return other < 0 || other >= x->n ? own : whole - tails_len(x, other) + before + 1;
+    default:
+        return own + (int64_t)w->n;
+    }
+}
+
+static void read_tail(struct wrong_row *r, const struct wrong *w)
+{
+    const struct tree *t = r->c->p->tree;
+    int32_t last = tails_last(r->c->requests, r->c->requests->of[r->q]);
+    int64_t since = t->since ? t->since[r->q] : 0, own = r->n + since,
+            whole = r->c->orc->ctx[last] + (t->since ? t->since[last] : 0);
+    int64_t n = max_i64(0, min_i64(tokens_of_tail(r, w, own, whole), whole));
+    int64_t begin = since > 0 ? max_i64(0, n - r->n) : 0, *slot = xcalloc((size_t)whole + 1, sizeof *slot);
+    problem_path_slots(r->c->p, last, whole, slot);
+    for (int64_t i = begin; i < n; i++)
+        add(r, slot[i], i >= since && i < own ? i - since : -1);
+    free(slot);
+}
+
 /* ---- the plan ----------------------------------------------------------------------------------------- */
 
 /* The row's groups, in order, as pieces; runs: each run is one. */
@@ -629,6 +662,12 @@ static void read_items(struct wrong_row *r, const struct wrong *w, const struct 
     case READ_MASK_TURNED:
     case READ_MASK_ROWS:
         read_mask(r, w);
+        break;
+    case READ_TAIL:
+    case READ_TAIL_WHOLE:
+    case READ_TAIL_FIRST:
+    case READ_TAIL_OTHER:
+        read_tail(r, w);
         break;
     default:
         read_shorter(r, w);

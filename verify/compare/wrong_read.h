@@ -2,6 +2,7 @@
 #ifndef TREEATTN_VERIFY_COMPARE_WRONG_READ_H
 #define TREEATTN_VERIFY_COMPARE_WRONG_READ_H
 
+#include "ref/tails.h"
 #include "verify/compare/wrong.h"
 
 BEGIN_C
@@ -38,6 +39,7 @@ struct wrong_case {
     struct arithmetic a;
     bool tails, strides, from_gaps;
     struct nform *nf;
+    struct tails *requests;
     int32_t *form_of; /* [n_queries] number in the normal form */
     int32_t *by_node,
         *node_of;       /* [n_queries] the queries in the order of their nodes; a query's place there */

@@ -5,6 +5,7 @@
  * Problems without the feature offer no place for them.
  */
 #include "verify/faults/kinds.h"
+#include "ref/tails.h"
 #include "sim/strategy.h"
 
 #include <math.h>
@@ -124,17 +125,22 @@ bool plant_sink_lost_where_empty(const struct fault_case *fc, struct broken *b)
     return b->output != NULL;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------- */
+/* ---- other tokens -------------------------------------------------------------------------------------- */
 
-/* Does a token weigh that a query sees by the one beginning of its window and not by the other? */
-static bool weighs(const struct fault_case *fc, int32_t q, int64_t since, int64_t other)
+/* Tokens of the path that ends with query q, windows or not. */
+static int64_t path_tokens(const struct fault_case *fc, int32_t q)
+{
+    return fc->oracle->ctx[q] + (fc->problem->tree->since ? fc->problem->tree->since[q] : 0);
+}
+
+/* Does a token between those two positions of the path that ends with query `path` weigh for query q? */
+static bool weighs(const struct fault_case *fc, int32_t q, int32_t path, int64_t one, int64_t other)
 {
     const struct problem *p = fc->problem;
-    int64_t n = fc->oracle->ctx[q] + p->tree->since[q], first = min_i64(since, other),
-            end = max_i64(since, other);
+    int64_t n = path_tokens(fc, path), first = min_i64(one, other), end = max_i64(one, other);
     int64_t *slot = xcalloc((size_t)n + 1, sizeof *slot);
     bool found = false;
-    problem_path_slots(p, q, n, slot);
+    problem_path_slots(p, path, n, slot);
     for (int64_t i = first; i < end && !found; i++)
         for (int32_t h = 0; h < p->heads.h_q && !found; h++)
             found = !(fault_weight(fc, q, h, slot[i]) < 1e-3); /* NaN of poison is seen, too */
@@ -142,24 +148,16 @@ static bool weighs(const struct fault_case *fc, int32_t q, int64_t since, int64_
     return found;
 }
 
-/* What the kernel writes if windows begin `by` tokens later. The plan is a simple one: not the plan is wrong. */
-static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t by)
+/* What the kernel writes on that tree of the same nodes. The plan is a simple one: not the plan is wrong. */
+static bool run_on(const struct fault_case *fc, struct broken *b, const struct tree *t)
 {
     const struct problem *p = fc->problem;
     struct strategy_use plain;
-    bool shows = false;
-    if (!p->tree->since || !strategy_parse("flash-attention", &plain, NULL))
-        return false;
-    struct tree *t = tree_copy(p->tree);
-    for (int32_t q = 0; q < t->n_queries; q++) {
-        int64_t path = fc->oracle->ctx[q] + t->since[q];
-        t->since[q] = max_i64(0, min_i64(t->since[q] + (t->since[q] > 0 || by < 0 ? by : 0), path - 1));
-        shows = shows || weighs(fc, q, p->tree->since[q], t->since[q]);
-    }
+    CK(strategy_parse("flash-attention", &plain, NULL));
     struct nform *nf = nform_new(t);
     struct plan_env env = plan_env_default(p->heads);
     char why[WHY_MAX];
-    struct plan *plan = shows ? strategy_plan(&plain, nf, &env, why) : NULL;
+    struct plan *plan = strategy_plan(&plain, nf, &env, why);
     if (plan) {
         struct problem moved = *p;
         struct ledger counted = {0};
@@ -172,14 +170,85 @@ static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t 
     }
     plan_free(plan);
     nform_free(nf);
-    tree_free(t);
     return b->output != NULL;
+}
+
+/* Windows that begin `by` tokens later. */
+static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t by)
+{
+    const struct tree *own = fc->problem->tree;
+    bool shows = false;
+    if (!own->since)
+        return false;
+    struct tree *t = tree_copy(own);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        t->since[q] =
+            max_i64(0, min_i64(t->since[q] + (t->since[q] > 0 || by < 0 ? by : 0), path_tokens(fc, q) - 1));
+        shows = shows || weighs(fc, q, q, own->since[q], t->since[q]);
+    }
+    shows = shows && run_on(fc, b, t);
+    tree_free(t);
+    return shows;
 }
 
 KIND(window_ignored, move_windows(fc, b, -TREE_MAX_TOKENS))
 KIND(window_early, move_windows(fc, b, -1))
 KIND(window_late, move_windows(fc, b, 1))
 
+/* ---- requests of several queries ------------------------------------------------------------------------ */
+
+enum tail { TAIL_LATE, TAIL_WHOLE, TAIL_FIRST, TAIL_OTHER };
+
+/* How many tokens of its request query q sees by that mistake. */
+static int64_t tokens_of_tail(const struct tails *r, enum tail how, int32_t q, int64_t own, int64_t whole)
+{
+    int32_t mine = r->of[q], before = tails_before(r, q);
+    int64_t n = how == TAIL_LATE    ? own + 1
+                : how == TAIL_WHOLE ? whole
+                : how == TAIL_FIRST ? before + 1
+                : mine + 1 < r->n   ? whole - tails_len(r, mine + 1) + before + 1
+                                    : own;
+    return max_i64(0, min_i64(n, whole));
+}
+
+/* The query sees the first n tokens of the path of another; its window moves along. */
+static void end_at(const struct fault_case *fc, struct tree *t, int32_t q, int32_t path, int64_t n)
+{
+    const struct tree *own = fc->problem->tree;
+    int32_t node = own->query[path].node;
+    int64_t begin = path_tokens(fc, path) - own->query[path].upto;
+    while (n <= begin && own->parent[node] >= 0) {
+        node = own->parent[node];
+        begin -= own->len[node];
+    }
+    if (t->since)
+        t->since[q] = own->since[q] > 0 ? max_i64(0, n - fc->oracle->ctx[q]) : 0;
+    t->query[q] = (struct query){node, n - begin};
+}
+
+static bool move_tails(const struct fault_case *fc, struct broken *b, enum tail how)
+{
+    struct tree *t = tree_copy(fc->problem->tree);
+    struct tails *r = tails_of(t);
+    bool shows = false;
+    for (int32_t q = 0; q < t->n_queries && r->n < t->n_queries; q++) {
+        int32_t last = tails_last(r, r->of[q]);
+        int64_t own = path_tokens(fc, q), whole = path_tokens(fc, last), n = tokens_of_tail(r, how, q, own, whole);
+        if (n == own)
+            continue;
+        end_at(fc, t, q, last, n);
+        shows = shows || weighs(fc, q, last, own, n);
+    }
+    tails_free(r);
+    shows = shows && run_on(fc, b, t);
+    tree_free(t);
+    return shows;
+}
+
+KIND(tail_late, move_tails(fc, b, TAIL_LATE))
+KIND(tail_whole, move_tails(fc, b, TAIL_WHOLE))
+KIND(tail_top_left, move_tails(fc, b, TAIL_FIRST))
+KIND(tail_of_next, move_tails(fc, b, TAIL_OTHER))
 /* ---- K and V in 8 bits --------------------------------------------------------------------------------- */
 
 /* The scales that the kernel takes for those of K and V of KV head h. */

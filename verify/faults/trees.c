@@ -11,6 +11,7 @@ struct shape {
     const char *name, *shortest, *longest;
     bool every_node; /* a query at the end of every node, not of leaves only */
     bool empty;      /* and one that sees nothing */
+    int32_t q_len;   /* queries of the first leaf, one less of the next, ..; 0: one each */
     struct problem_spec spec;
 };
 
@@ -66,6 +67,12 @@ static const struct shape shapes[] = {
               .soft_cap = 5,
               .sinks = true,
               .window = 70}},
+    /* requests of several queries: chunks that extend a prompt, drafted tokens */
+    {.name = "requests",
+     .shortest = "1,2,6 90,30,9",
+     .longest = "1,2,6 200,70,30",
+     .q_len = 5,
+     .spec = {.heads = {6, 3, 64, DT_F32}, .page_size = 8, .scattered = true}},
     /* numbers of 8 bits of all sizes; whole columns of subnormal ones */
     {.name = "e4m3",
      .shortest = "1,3,9 90,30,8",
@@ -84,6 +91,19 @@ static const struct shape shapes[] = {
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 
+/* From the first leaf to the last, n queries, n - 1, .., one, and n again. */
+static void add_tails(struct tree *t, int32_t n)
+{
+    struct query *query = xcalloc((size_t)t->n_queries * (size_t)n, sizeof *query);
+    int32_t at = 0;
+    for (int32_t q = 0; q < t->n_queries; q++)
+        for (int64_t k = n - q % n; k-- > 0;)
+            query[at++] = (struct query){t->query[q].node, t->query[q].upto - k};
+    free(t->query);
+    t->query = query;
+    t->n_queries = at;
+}
+
 /* Leaves are the last nodes. */
 static struct tree *grow(const struct shape *s, uint64_t seed)
 {
@@ -99,6 +119,8 @@ static struct tree *grow(const struct shape *s, uint64_t seed)
         t->query[i] = (struct query){.node = first + i, .upto = t->len[first + i]};
     if (s->empty)
         t->query[n_queries] = (struct query){.node = 0, .upto = 0};
+    if (s->q_len > 0)
+        add_tails(t, s->q_len);
     tree_free(lo);
     tree_free(hi);
     return t;

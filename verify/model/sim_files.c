@@ -82,10 +82,10 @@ static bool write_timelines(const struct sim_run *run, struct err *e)
         return true;
     const struct sim_source *src = &run->source[0];
     struct simulation s = sim_of_source(run, src, 0);
-    struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
-    if (own)
-        tree_set_window(own, src->steps.window);
-    struct nform *nf = nform_new(own ? own : src->tree);
+    struct tree *t = simulation_tree(&src->steps, src->steps.first, e);
+    if (!t)
+        return false;
+    struct nform *nf = nform_new(t);
     char why[WHY_MAX];
     struct plan *p = simulation_plan(&s, 0, nf, why);
     bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
@@ -98,7 +98,7 @@ static bool write_timelines(const struct sim_run *run, struct err *e)
     }
     plan_free(p);
     nform_free(nf);
-    tree_free(own);
+    tree_free(t);
     return good;
 }
 

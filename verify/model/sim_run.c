@@ -27,7 +27,8 @@ static bool open_traces(struct sim_run *run, int64_t last, struct err *e)
             .steps = {.trace = tr,
                       .first = step ? step : 1,
                       .last = step ? step : steps,
-                      .window = run->spec.window}};
+                      .window = run->spec.window,
+                      .q_len = src->q_len}};
         if (good && step > steps)
             good = err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", src->text, step, steps);
     }

@@ -1,4 +1,5 @@
 #include "verify/model/simulate_steps.h"
+#include "ref/tails.h"
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 
@@ -108,13 +109,25 @@ static bool add_plan(const struct simulation *s, int32_t i, const struct nform *
     return good;
 }
 
+struct tree *simulation_tree(const struct simulation_source *src, int64_t step, struct err *e)
+{
+    if (!src->trace)
+        return tree_copy(src->tree);
+    struct tree *t = trace_tree(src->trace, step);
+    if (src->q_len > 0 && !tree_set_tails(t, src->q_len, e)) {
+        tree_free(t);
+        return NULL;
+    }
+    tree_set_window(t, src->window);
+    return t;
+}
+
 static bool run_step(const struct simulation *s, const struct simulation_source *src, int64_t step,
                      double most, struct simulated_row *row, struct err *e)
 {
-    struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
-    if (own)
-        tree_set_window(own, src->window);
-    const struct tree *t = own ? own : src->tree;
+    struct tree *t = simulation_tree(src, step, e);
+    if (!t)
+        return false;
     struct nform *nf = nform_new(t);
     bool good = most_of(nf, &s->env.heads) < 0x1p63 || too_many_bytes(e);
     double floor = price_floor(nf, &s->env.heads);
@@ -122,7 +135,7 @@ static bool run_step(const struct simulation *s, const struct simulation_source 
         if (row[i].skipped_at == 0)
             good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, floor, &row[i], e);
     nform_free(nf);
-    tree_free(own);
+    tree_free(t);
     return good;
 }
 

@@ -34,6 +34,7 @@ struct simulation_source {
     const struct tree *tree;
     int64_t first, last;
     int64_t window; /* of a trace: of the queries of each step; 0: none */
+    int32_t q_len;  /* of a trace: queries of a request (tree_set_tails); 0: as it has them */
 };
 
 /* Figures of sim/time/time_model.h, all of them sums over plans. Shares are weighted with the time that they are
@@ -72,6 +73,9 @@ struct simulated_row {
         skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
     char why[WHY_MAX];
 };
+
+/* The tree of a step, which the caller frees; NULL with *e set where it would have too many queries. */
+struct tree *simulation_tree(const struct simulation_source *src, int64_t step, struct err *e);
 
 /* The plan of strategy i; NULL with the reason in `why`. As strategy_plan, but a crash reports what the
  * planner was given. */
