@@ -15,21 +15,21 @@
 /* What a slot holds of one row, and what a merge step makes of several: O is o / sum, LSE is max + ln sum. */
 struct row {
     double max, sum;
-    double o[PROBLEM_MAX_D];
+    double o[PROBLEM_MAX_ROW];
 };
 
 struct naive {
     const struct problem *p;
     const struct plan *plan;
     struct output *out;
-    double *slot; /* [n_slots][h_q][2 + d]: maximum, sum, O */
+    double *slot; /* [n_slots][h_q][2 + d_v]: maximum, sum, O */
 };
 
 static const struct row empty_row = {.max = -INFINITY};
 
 static double *slot_row(const struct naive *n, int64_t slot, int32_t head)
 {
-    return n->slot + (slot * n->p->heads.h_q + head) * (2 + n->p->heads.d);
+    return n->slot + (slot * n->p->heads.h_q + head) * (2 + heads_d_v(&n->p->heads));
 }
 
 /* One more token, o += e^(logit - max) v with max known; or a whole partial, weighted by its own maximum. */
@@ -54,14 +54,14 @@ static void row_normalise(struct row *x, int32_t d)
 /* The sink of a query head: one more token, whose V is 0. */
 static void row_add_sink(const struct problem *p, struct row *x, int32_t head)
 {
-    static const double no_v[PROBLEM_MAX_D] = {0};
+    static const double no_v[PROBLEM_MAX_ROW] = {0};
     double sink = problem_sink(p, head);
     struct row with = {.max = sink > x->max ? sink : x->max};
     if (sink == -INFINITY)
         return;
     if (x->sum != 0)
-        row_add(&with, x->max, x->sum, x->o, p->heads.d);
-    row_add(&with, sink, 1, no_v, p->heads.d);
+        row_add(&with, x->max, x->sum, x->o, heads_d_v(&p->heads));
+    row_add(&with, sink, 1, no_v, heads_d_v(&p->heads));
     *x = with;
 }
 
@@ -77,22 +77,23 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
                       int32_t head)
 {
     const struct problem *p = n->p;
+    int32_t d_v = heads_d_v(&p->heads);
     if (slot == PLAN_NO_SLOT) {
         int64_t row = (int64_t)n->plan->nf->orig[query] * p->heads.h_q + head;
         row_add_sink(p, x, head);
-        row_normalise(x, p->heads.d);
-        for (int32_t i = 0; i < p->heads.d; i++)
-            dtype_store(p->heads.dtype, n->out->o, row * p->heads.d + i, x->o[i]);
+        row_normalise(x, d_v);
+        for (int32_t i = 0; i < d_v; i++)
+            dtype_store(p->heads.dtype, n->out->o, row * d_v + i, x->o[i]);
         output_set_lse(n->out, row, x->max);
         return;
     }
     if (n->plan->slot_weight == SLOT_LSE && !onchip)
-        row_normalise(x, p->heads.d);
+        row_normalise(x, d_v);
     double *to = slot_row(n, slot, head);
     enum dtype slot_o = n->plan->slot_o == SLOT_O_F16 ? DT_F16 : DT_F32;
     *to++ = x->max; /* a double, as in the tiled kernel: see attn_body.h */
     *to++ = x->sum;
-    for (int32_t i = 0; i < p->heads.d; i++)
+    for (int32_t i = 0; i < d_v; i++)
         *to++ = onchip ? x->o[i] : slot_round(n, slot_o, x->o[i]);
 }
 
@@ -119,7 +120,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
 {
     const struct problem *p = n->p;
     int32_t heads = heads_gqa(&p->heads);
-    double kv[PROBLEM_MAX_D];
+    double kv[PROBLEM_MAX_ROW];
     int64_t row0 =
         (int64_t)n->plan->nf->orig[plan_query(n->plan, g, k)] * p->heads.h_q + (int64_t)kv_head * heads;
     dtype_to_double(p->heads.dtype, p->q, row0 * p->heads.d, s->q, (int64_t)heads * p->heads.d);
@@ -155,7 +156,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
                 return false;
             for (int32_t h = 0; h < heads; h++)
                 if (s->logit[h * g->n_kv + t] != -INFINITY)
-                    row_add(&s->x[h], s->logit[h * g->n_kv + t], 1, kv, p->heads.d);
+                    row_add(&s->x[h], s->logit[h * g->n_kv + t], 1, kv, heads_d_v(&p->heads));
         }
     }
     return true;
@@ -205,7 +206,7 @@ static void run_merge(const struct naive *n, const struct merge_step *m, const u
         for (int64_t i = m->in0; i < m->in1; i++) {
             const double *in = slot_row(n, n->plan->merge_in[i], head);
             if (in[1] != 0)
-                row_add(&x, in[0], in[1], in + 2, n->p->heads.d);
+                row_add(&x, in[0], in[1], in + 2, heads_d_v(&n->p->heads));
         }
         row_store(n, &x, m->out, m->out != PLAN_NO_SLOT && onchip[m->out], m->query, head);
     }
@@ -215,18 +216,18 @@ static bool naive_run(const struct problem *p, const struct plan *plan, struct o
                       struct ledger *counted, struct err *e)
 {
     (void)counted;
-    int64_t n_rows = plan->n_slots * p->heads.h_q;
+    int64_t n_rows = plan->n_slots * p->heads.h_q, words = 2 + heads_d_v(&p->heads);
     struct naive n = {.p = p,
                       .plan = plan,
                       .out = out,
-                      .slot = xaligned((size_t)n_rows, (size_t)(2 + p->heads.d) * sizeof *n.slot)};
+                      .slot = xaligned((size_t)n_rows, (size_t)words * sizeof *n.slot)};
     uint8_t *onchip = xcalloc((size_t)plan->n_slots, 1);
     bool good = true;
     for (int64_t i = 0; i < plan->n_merges; i++)
         if (plan->merge[i].onchip != PLAN_NO_SLOT)
             onchip[plan->merge[i].onchip] = 1;
     for (int64_t i = 0; i < n_rows; i++) /* a slot that is never written shows */
-        n.slot[i * (2 + p->heads.d)] = n.slot[i * (2 + p->heads.d) + 1] = NAN;
+        n.slot[i * words] = n.slot[i * words + 1] = NAN;
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
         for (int64_t i = 0; i < plan->n_groups && good; i++)
             if (plan->group[i].launch == l)
@@ -250,7 +251,8 @@ const struct kernel kernel_naive_c = {
     .name = "naive-c",
     .about = "one query at a time in plain loops and double precision; for reading and for a second opinion; "
              "counts nothing",
-    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8,
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8 |
+                1 << FEATURE_LATENT,
     .sum_run = 1, /* in double: as if it added one by one without an error */
     .merges_at_once = true,
     .supports = naive_supports,

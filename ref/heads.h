@@ -14,6 +14,9 @@ struct heads {
     int32_t h_q, h_kv, d; /* query heads, a multiple of the KV heads; elements of a head */
     enum dtype dtype;     /* of Q, K, V and O in storage */
     enum dtype kv_fp8; /* DT_E4M3 or DT_E5M2: of K and V instead; any other: they are as Q (heads_kv_dtype) */
+    /* 0: V is stored apart, and has d elements, as O. Else V is the first d_v elements of K's row, which is stored once, and O has
+     * d_v: multi-head latent attention, absorbed (DeepSeek V2, section 2.1). */
+    int32_t d_v;
 };
 
 /* Query heads per KV head: a group of n queries has n times as many rows. */
@@ -56,10 +59,22 @@ static inline int32_t heads_float_bytes(const struct heads *h)
     return h->dtype == DT_F64 ? 8 : 4;
 }
 
+/* Elements of a head of V and of O. */
+static inline int32_t heads_d_v(const struct heads *h)
+{
+    return h->d_v > 0 ? h->d_v : h->d;
+}
+
+/* Elements of K and V together that are stored, and read, for a token and a KV head. */
+static inline int32_t heads_kv_elements(const struct heads *h)
+{
+    return h->d_v > 0 ? h->d : 2 * h->d;
+}
+
 static inline bool heads_equal(const struct heads *a, const struct heads *b)
 {
     return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype &&
-           heads_kv_dtype(a) == heads_kv_dtype(b);
+           heads_kv_dtype(a) == heads_kv_dtype(b) && heads_d_v(a) == heads_d_v(b);
 }
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ struct scratch {
 /* The g rows of one query that share KV head h. */
 static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
 {
-    int32_t d = p->heads.d, g = heads_gqa(&p->heads);
+    int32_t d = p->heads.d, d_v = heads_d_v(&p->heads), g = heads_gqa(&p->heads);
     int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->heads.h_q + (int64_t)h * g;
     problem_path_slots(p, q, ctx, s->slot);
     dtype_to_double(p->heads.dtype, p->q, first_row * d, s->q, (int64_t)g * d);
@@ -65,40 +65,40 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         orc->lse[first_row + i] = ctx > 0 ? top + log(sum) : sink;
     }
 
-    for (int32_t c = 0; c < d; c++) {
+    for (int32_t c = 0; c < d_v; c++) {
         s->low[c] = orc->sinks ? 0 : INFINITY;
         s->high[c] = orc->sinks ? 0 : -INFINITY;
     }
-    memset(s->o, 0, (size_t)g * (size_t)d * sizeof *s->o);
+    memset(s->o, 0, (size_t)g * (size_t)d_v * sizeof *s->o);
     for (int64_t j = 0; j < ctx; j++) {
         bool full = j % BLOCK == BLOCK - 1 || j == ctx - 1;
         problem_v_row(p, s->slot[j], h, s->row);
-        for (int32_t c = 0; c < d; c++) {
+        for (int32_t c = 0; c < d_v; c++) {
             s->low[c] = min_f64(s->low[c], s->row[c]);
             s->high[c] = max_f64(s->high[c], s->row[c]);
         }
         for (int32_t i = 0; i < g; i++) {
             double pj = s->logit[i * ctx + j];
-            int64_t to = (first_row + i) * d;
-            double *restrict o = s->o + (int64_t)i * d, *restrict all = orc->o + to,
+            int64_t to = (first_row + i) * d_v;
+            double *restrict o = s->o + (int64_t)i * d_v, *restrict all = orc->o + to,
                              *restrict abs_o = orc->abs_o + to, *restrict rms_o = orc->rms_o + to;
-            for (int32_t c = 0; c < d; c++) {
+            for (int32_t c = 0; c < d_v; c++) {
                 double part = pj * s->row[c];
                 o[c] += part;
                 abs_o[c] += fabs(part);
                 rms_o[c] += part * part;
             }
-            for (int32_t c = 0; c < d && full; c++) {
+            for (int32_t c = 0; c < d_v && full; c++) {
                 all[c] += o[c];
                 o[c] = 0;
             }
         }
     }
-    for (int64_t c = first_row * d; c < (first_row + g) * d; c++)
+    for (int64_t c = first_row * d_v; c < (first_row + g) * d_v; c++)
         orc->rms_o[c] = sqrt(orc->rms_o[c]);
-    for (int64_t c = 0; c < (int64_t)g * d && ctx > 0; c++) {
-        orc->range_o[first_row * d + c] = s->high[c % d] - s->low[c % d];
-        orc->max_v[first_row * d + c] = max_f64(-s->low[c % d], s->high[c % d]);
+    for (int64_t c = 0; c < (int64_t)g * d_v && ctx > 0; c++) {
+        orc->range_o[first_row * d_v + c] = s->high[c % d_v] - s->low[c % d_v];
+        orc->max_v[first_row * d_v + c] = max_f64(-s->low[c % d_v], s->high[c % d_v]);
     }
 }
 
@@ -106,9 +106,9 @@ struct oracle *oracle_alloc(const struct problem *p, bool margins)
 {
     struct oracle *orc = xcalloc(1, sizeof *orc);
     size_t n_q = (size_t)p->tree->n_queries, rows = n_q * (size_t)p->heads.h_q,
-           all = rows * (size_t)p->heads.d;
+           all = rows * (size_t)heads_d_v(&p->heads);
     *orc = (struct oracle){.n_rows = (int64_t)rows,
-                           .d = p->heads.d,
+                           .d = heads_d_v(&p->heads),
                            .o = xcalloc(all, sizeof(double)),
                            .abs_o = xcalloc(all, sizeof(double)),
                            .rms_o = xcalloc(all, sizeof(double)),

@@ -17,7 +17,8 @@ const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "id
 
 const char *const feature_name[N_FEATURES] = {
     [FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks", [FEATURE_WINDOW] = "window",
-    [FEATURE_E4M3] = "e4m3",        [FEATURE_E5M2] = "e5m2",   [FEATURE_HEAD_SCALES] = "headscales"};
+    [FEATURE_E4M3] = "e4m3",        [FEATURE_E5M2] = "e5m2",   [FEATURE_HEAD_SCALES] = "headscales",
+    [FEATURE_LATENT] = "latent"};
 
 bool features_parse(const char *list, uint32_t *out, struct err *e)
 {
@@ -43,11 +44,13 @@ bool features_parse(const char *list, uint32_t *out, struct err *e)
     }
 }
 
-static uint32_t features_of(bool soft_cap, bool sinks, bool window, enum dtype kv, bool head_scales)
+static uint32_t features_of(bool soft_cap, bool sinks, bool window, const struct heads *h, bool head_scales)
 {
+    enum dtype kv = heads_kv_dtype(h);
     return (uint32_t)soft_cap << FEATURE_SOFT_CAP | (uint32_t)sinks << FEATURE_SINKS |
            (uint32_t)window << FEATURE_WINDOW | (uint32_t)(kv == DT_E4M3) << FEATURE_E4M3 |
-           (uint32_t)(kv == DT_E5M2) << FEATURE_E5M2 | (uint32_t)head_scales << FEATURE_HEAD_SCALES;
+           (uint32_t)(kv == DT_E5M2) << FEATURE_E5M2 | (uint32_t)head_scales << FEATURE_HEAD_SCALES |
+           (uint32_t)(h->d_v > 0) << FEATURE_LATENT;
 }
 
 uint32_t problem_features(const struct problem *p)
@@ -56,13 +59,12 @@ uint32_t problem_features(const struct problem *p)
     for (int32_t h = 1; h < p->heads.h_kv; h++)
         differ = differ || problem_k_scale(p, h) != problem_k_scale(p, 0) ||
                  problem_v_scale(p, h) != problem_v_scale(p, 0);
-    return features_of(p->soft_cap > 0, p->sink != NULL, p->tree->since != NULL, heads_kv_dtype(&p->heads),
-                       differ);
+    return features_of(p->soft_cap > 0, p->sink != NULL, p->tree->since != NULL, &p->heads, differ);
 }
 
 uint32_t problem_spec_features(const struct problem_spec *s)
 {
-    return features_of(s->soft_cap > 0, s->sinks, s->window > 0, heads_kv_dtype(&s->heads), s->head_scales);
+    return features_of(s->soft_cap > 0, s->sinks, s->window > 0, &s->heads, s->head_scales);
 }
 
 void problem_spec_restrict(struct problem_spec *s, uint32_t features)
@@ -72,6 +74,8 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
     s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
     if (!(features >> FEATURE_WINDOW & 1))
         s->window = 0;
+    if (!(features >> FEATURE_LATENT & 1))
+        s->heads.d_v = 0;
     enum dtype kv = heads_kv_dtype(&s->heads);
     if ((kv == DT_E4M3 && !(features >> FEATURE_E4M3 & 1)) ||
         (kv == DT_E5M2 && !(features >> FEATURE_E5M2 & 1)))
@@ -114,8 +118,12 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
 {
     if (!problem_heads_check(s->heads.h_q, s->heads.h_kv, e))
         return false;
-    if (s->heads.d < 1 || s->heads.d > PROBLEM_MAX_D)
-        return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->heads.d, PROBLEM_MAX_D);
+    int32_t most = s->heads.d_v > 0 ? PROBLEM_MAX_ROW : PROBLEM_MAX_D;
+    if (s->heads.d < 1 || s->heads.d > most)
+        return err_set(e, "head size %" PRId32 " (expected 1 to %" PRId32 ")", s->heads.d, most);
+    if (s->heads.d_v < 0 || s->heads.d_v > s->heads.d)
+        return err_set(e, "V of %" PRId32 " elements in K's row (expected 1 to %" PRId32 ", or 0 for a V of its own)",
+                       s->heads.d_v, s->heads.d);
     if (s->page_size < 1 || s->page_size > 65536)
         return err_set(e, "page size %" PRId32 " (expected 1 to 65536)", s->page_size);
     if (s->scale != 0 && !(s->scale >= PROBLEM_MIN_SCALE && s->scale <= PROBLEM_MAX_SCALE))
@@ -287,9 +295,9 @@ double problem_v(const struct problem *p, int64_t at)
 static void load_row(const struct problem *p, const void *pool, const float *scale, int64_t slot,
                      int32_t kv_head, double *row)
 {
-    dtype_to_double(heads_kv_dtype(&p->heads), pool, (slot * p->heads.h_kv + kv_head) * p->heads.d, row,
-                    p->heads.d);
-    for (int32_t c = 0; c < p->heads.d && scale; c++)
+    int32_t n = pool == p->k ? p->heads.d : heads_d_v(&p->heads);
+    dtype_to_double(heads_kv_dtype(&p->heads), pool, (slot * p->heads.h_kv + kv_head) * p->heads.d, row, n);
+    for (int32_t c = 0; c < n && scale; c++)
         row[c] *= (double)scale[kv_head];
 }
 
@@ -415,8 +423,12 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
                 int32_t h = (int32_t)(x / p->heads.d);
-                dtype_store(kv, p->k, to + x, k_value(s, node, index, x) / problem_k_scale(p, h));
-                dtype_store(kv, p->v, to + x, v_value(s, node, index, x) / problem_v_scale(p, h));
+                bool in_v = x % p->heads.d < heads_d_v(&p->heads), latent = p->heads.d_v > 0;
+                double k = latent && in_v && s->fill == FILL_COUNT ? v_value(s, node, index, x)
+                                                                   : k_value(s, node, index, x),
+                       v = latent ? k : v_value(s, node, index, x);
+                dtype_store(kv, p->k, to + x, k / problem_k_scale(p, h));
+                dtype_store(kv, p->v, to + x, in_v ? v / problem_v_scale(p, h) : nan_of(NAN_POISON));
             }
         }
     }
@@ -531,7 +543,7 @@ struct problem *problem_shell(const struct tree *t, const struct problem_spec *s
         draw_sinks(p, s);
     if (heads_fp8(&s->heads)) {
         p->k_scale = draw_scales(p, s, SPAN_K);
-        p->v_scale = draw_scales(p, s, SPAN_V);
+        p->v_scale = draw_scales(p, s, s->heads.d_v > 0 ? SPAN_K : SPAN_V);
     }
     return p;
 }
@@ -659,7 +671,7 @@ struct output *output_new(const struct problem *p)
     struct output *out = xcalloc(1, sizeof *out);
     out->dtype = p->heads.dtype;
     out->n_rows = (int64_t)p->tree->n_queries * p->heads.h_q;
-    out->d = p->heads.d;
+    out->d = heads_d_v(&p->heads);
     out->o = xcalloc((size_t)out->n_rows * (size_t)out->d, (size_t)dtype_size[out->dtype]);
     out->lse = xcalloc((size_t)out->n_rows, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
     dtype_fill(out->dtype, out->o, out->n_rows * out->d, nan_of(NAN_UNWRITTEN));

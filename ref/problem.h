@@ -47,10 +47,11 @@ enum feature {
     FEATURE_E4M3,     /* K and V are stored so, and multiplied by scales */
     FEATURE_E5M2,
     FEATURE_HEAD_SCALES, /* and these scales differ from KV head to KV head */
+    FEATURE_LATENT,      /* V is the first elements of K's row (heads.d_v) */
     N_FEATURES
 };
 extern const char
-    *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window", "e4m3", "e5m2", "headscales" */
+    *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window", "e4m3", "e5m2", "headscales", "latent" */
 /* Those that say how K and V are stored: a problem has one of the first two at most, and the third with one of them alone. */
 #define FEATURES_FP8                                                                                         \
     (UINT32_C(1) << FEATURE_E4M3 | UINT32_C(1) << FEATURE_E5M2 | UINT32_C(1) << FEATURE_HEAD_SCALES)
@@ -90,13 +91,16 @@ struct problem {
     int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
     int32_t *page_table; /* [page_off[n_nodes]] physical page, 0 .. n_pages - 1; PAGE_POISON where poisoned */
     void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
-    void *k, *v;         /* [n_pages * page_size][h_kv][d] of heads_kv_dtype */
+    /* [n_pages * page_size][h_kv][d] of heads_kv_dtype. With heads.d_v the first d_v elements of v's rows are those of k's, for who
+     * looks at V alone, and the others are NaN: who knows the feature reads k once. */
+    void *k, *v;
     /* [h_kv], above 0, or NULL where K and V are as Q: K and V are what is stored, times that. The products are exact in double. */
     float *k_scale, *v_scale;
     size_t mapped;       /* bytes of K, and of V, where they are mapped and not allocated; else 0 */
 };
 #define PAGE_POISON INT32_C(0x7F7F7F7F)
 #define PROBLEM_MAX_D 256
+#define PROBLEM_MAX_ROW 576 /* d where V is in K's row: 512 that are both and 64 that are K alone, as DeepSeek V2 and V3 have it */
 #define PROBLEM_MIN_SCALE 1e-6
 #define PROBLEM_MAX_SCALE 1e3
 #define PROBLEM_MIN_SOFT_CAP 1e-3
@@ -152,7 +156,7 @@ static inline double problem_v_scale(const struct problem *p, int32_t kv_head)
 /* Element number `at` of K's pool, or V's: the number that it stands for. */
 double problem_k(const struct problem *p, int64_t at);
 double problem_v(const struct problem *p, int64_t at);
-/* K or V of a token and a KV head, as numbers, into row[d]. */
+/* K or V of a token and a KV head, as numbers, into row[d], or row[heads_d_v]. */
 void problem_k_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row);
 void problem_v_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row);
 
@@ -172,7 +176,7 @@ void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *
 struct output {
     enum dtype dtype;
     int64_t n_rows; /* n_queries * h_q */
-    int32_t d;
+    int32_t d; /* heads_d_v */
     void *o;   /* [n_queries][h_q][d], queries as the tree numbers them */
     void *lse; /* [n_queries][h_q] */
 };

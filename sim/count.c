@@ -61,7 +61,7 @@ struct ledger count_plan(const struct plan *p, const struct heads *heads, enum c
         if (same_block(p, i))
             continue;
         int64_t reads = deft && g->mask == MASK_NONE ? ceil_div(g->nq, DEFT_QUERIES) : 1;
-        sum.kv += reads * g->n_kv * 2 * heads->d * kv_element;
+        sum.kv += reads * g->n_kv * heads_kv_elements(heads) * kv_element;
         bits += mask_bits(g);
         if (!p->unfused)
             continue;

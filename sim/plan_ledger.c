@@ -7,7 +7,7 @@
 static int64_t slot_o_bytes(const struct plan *p, const struct heads *heads)
 {
     bool narrow = p->slot_o == SLOT_O_F16 && heads_float_bytes(heads) == 4;
-    return (int64_t)heads->d * (narrow ? 2 : heads_float_bytes(heads));
+    return (int64_t)heads_d_v(heads) * (narrow ? 2 : heads_float_bytes(heads));
 }
 
 static int64_t slot_weight_bytes(const struct plan *p, const struct heads *heads)
@@ -17,7 +17,7 @@ static int64_t slot_weight_bytes(const struct plan *p, const struct heads *heads
 
 static int64_t out_row_bytes(const struct heads *heads)
 {
-    return (int64_t)heads->d * heads_elt_bytes(heads) + heads_float_bytes(heads);
+    return (int64_t)heads_d_v(heads) * heads_elt_bytes(heads) + heads_float_bytes(heads);
 }
 
 /* (query, token) pairs of a group that its mask lets through. */
@@ -50,9 +50,10 @@ static struct ledger price_group(const struct plan *p, const struct group *g, co
     int64_t rows = (int64_t)g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
     int64_t q_tiles = ceil_div(rows, m), kv_tiles = ceil_div(g->n_kv, n);
-    int64_t pair = 2 * (int64_t)heads->d; /* multiply-adds: d for QK^T, d for PV */
+    int64_t pair = (int64_t)heads->d + heads_d_v(heads); /* multiply-adds: d for QK^T, d_v for PV */
+    int64_t read = p->unfused ? pair : heads_kv_elements(heads); /* a kernel for each product reads K and V for itself */
     struct ledger l = {
-        .kv = q_tiles * g->n_kv * pair * heads_kv_bytes(heads),
+        .kv = q_tiles * g->n_kv * read * heads_kv_bytes(heads),
         .q = rows * heads->d * heads_elt_bytes(heads),
         .mask = g->mask == MASK_NONE ? 0 : mask_bytes(g, gqa, rows, m),
         .mac_useful = visible_pairs(p, g) * gqa * pair,
@@ -131,7 +132,7 @@ double price_floor(const struct nform *nf, const struct heads *heads)
     for (int32_t k = 0; k < nf->n_queries; k++)
         seeing += nf->at[k] >= 0 && any[nf->at[k]];
     free(any);
-    return tokens * heads->h_kv * 2 * heads->d * heads_kv_bytes(heads) + seeing * q +
+    return tokens * heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads) + seeing * q +
            (double)nf->n_queries * heads->h_q * (double)out_row_bytes(heads);
 }
 
@@ -146,5 +147,5 @@ double price_unseen(const struct plan *p, const struct heads *heads)
                 if (!plan_any_sees(p, g, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1, r - g->run0))
                     tokens += (double)(p->run[r].end - p->run[r].begin);
     }
-    return tokens * heads->h_kv * 2 * heads->d * heads_kv_bytes(heads);
+    return tokens * heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads);
 }

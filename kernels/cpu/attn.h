@@ -43,11 +43,11 @@ struct attn {
     int32_t *query;     /* queries of each group, in the group's order, as the normal form numbers them */
     int64_t *mask_at;   /* [n_groups + 1] into mask */
     uint64_t *mask;     /* all masks, each group's in the form of its mask_kind */
-    void *slot_o;       /* [n_slots][h_q][d] float or half (double for DT_F64) */
+    void *slot_o;       /* [n_slots][h_q][d_v] float or half (double for DT_F64) */
     struct weight *slot_w; /* [n_slots][h_q] */
     int32_t
         *chip_of; /* [n_slots] row of chip_o for a slot that never leaves the chip, else -1; may be NULL */
-    void *chip_o; /* [n_chip][h_q][d] float (double for DT_F64), not normalised */
+    void *chip_o; /* [n_chip][h_q][d_v] float (double for DT_F64), not normalised */
     struct weight *chip_w; /* [n_chip][h_q] */
 };
 
@@ -69,8 +69,8 @@ struct scratch {
     void *q;              /* [rows][d] */
     void *k, *v;          /* [cols][d] gathered tokens */
     void *s;              /* [rows][cols], or [rows][n_kv] when the scores are materialised */
-    void *acc;            /* [rows][d] */
-    void *part, *lost;    /* [rows][d], of materialised scores: a step's product; what rounding added */
+    void *acc;            /* [rows][d_v] */
+    void *part, *lost;    /* [rows][d_v], of materialised scores: a step's product; what rounding added */
     void *max, *sum;      /* [rows] of the online softmax */
     uint8_t *visible;     /* [queries][cols] 1 = this query of the Q tile sees this token */
     struct segment *seg;  /* [cols] */

@@ -41,9 +41,9 @@ struct tile {
     const struct attn *a;
     const struct item *it;
     struct ledger *ledger;
-    int32_t d;
+    int32_t d, d_v;
     int64_t rows;      /* of the item */
-    real *q, *s, *acc; /* [rows][d], [rows][ld_s], [rows][d] */
+    real *q, *s, *acc; /* [rows][d], [rows][ld_s], [rows][d_v] */
     real *part, *lost; /* as in struct scratch */
     int64_t ld_s;
     real *max, *sum;  /* [rows] */
@@ -117,11 +117,11 @@ static void cap_scores(const struct problem *p, real *s, int64_t n)
         s[i] = cap * real_tanh(s[i] / cap);
 }
 
-/* to[rows][d] += s v, or = s v for the first tile of a row's tokens */
+/* to[rows][d_v] += s v, or = s v for the first tile of a row's tokens */
 static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, const real *s, real *to,
                        bool first)
 {
-    int32_t d = t->d;
+    int32_t d = t->d_v;
     if (t->rows >= GEMM_MIN_ROWS && t->rows * cols >= GEMM_MIN_SCORES) {
         gemm(CblasNoTrans, t->rows, d, cols, 1, s, t->ld_s, v.at, v.ld, first ? 0 : 1, to, d);
         return;
@@ -131,7 +131,7 @@ static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, con
     for (int64_t row = 0; row < t->rows; row++) {
         const real *p = s + row * t->ld_s;
         for (int64_t j0 = 0; j0 < cols; j0 += SUM_BLOCK) {
-            real part[PROBLEM_MAX_D] = {0};
+            real part[PROBLEM_MAX_ROW] = {0};
             int64_t j = j0, j1 = min_i64(cols, j0 + SUM_BLOCK);
             for (; j + 4 <= j1; j += 4) {
                 const real *v0 = v.at + j * v.ld, *v1 = v0 + v.ld, *v2 = v1 + v.ld, *v3 = v2 + v.ld;
@@ -157,7 +157,7 @@ static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, con
  * equal ones of 150,000 tokens, added step after step, were off by more than the bound. */
 static void add_part(const struct tile *t, bool first)
 {
-    int64_t n = t->rows * t->d;
+    int64_t n = t->rows * t->d_v;
     for (int64_t i = 0; i < n; i++) {
         real x = t->part[i] - (first ? 0 : t->lost[i]), old = first ? 0 : t->acc[i], sum = old + x;
         t->lost[i] = (sum - old) - x;
@@ -225,6 +225,7 @@ static struct tile tile_open(const struct attn *a, const struct item *it, struct
                          .it = it,
                          .ledger = &sc->ledger,
                          .d = a->p->heads.d,
+                         .d_v = heads_d_v(&a->p->heads),
                          .rows = it->row1 - it->row0,
                          .q = sc->q,
                          .s = sc->s,
@@ -264,13 +265,13 @@ static void load_q(struct tile *t)
 }
 
 /* K or V of the tile's segments, without their scales: in place when they are one stretch of numbers of our type, else gathered. */
-static struct kv_rows load_kv(struct tile *t, const void *pool, int64_t n_seg, int64_t cols, real *buf)
+static struct kv_rows load_kv(struct tile *t, const void *pool, int32_t d, int64_t n_seg, int64_t cols, real *buf)
 {
     const struct problem *p = t->a->p;
     enum dtype type = heads_kv_dtype(&p->heads);
     int64_t ld = (int64_t)p->heads.h_kv * t->d, head = (int64_t)t->it->kv_head * t->d;
     /* A whole tile is one read of K and V, however many blocks of rows the library makes of it. */
-    t->ledger->kv += t->it->first ? cols * t->d * t->a->kv_bytes : 0;
+    t->ledger->kv += t->it->first ? cols * d * t->a->kv_bytes : 0;
     if (n_seg == 1 && type == real_dtype)
         return (struct kv_rows){.at = (const real *)pool + t->seg[0].slot * ld + head, .ld = ld};
     real *to = buf;
@@ -308,11 +309,11 @@ static int64_t apply_mask(struct tile *t, struct cursor *c, int64_t t0, int64_t 
     return n_visible;
 }
 
-/* Multiply-adds (d for QK^T and d for PV a pair) and padding of one KV tile. */
+/* Multiply-adds (d for QK^T and d_v for PV a pair) and padding of one KV tile. */
 static void count_tile(struct tile *t, int64_t cols, int64_t n_visible)
 {
     const struct group *g = t->it->g;
-    int64_t pairs = t->rows * cols, per_pair = 2 * (int64_t)t->d;
+    int64_t pairs = t->rows * cols, per_pair = (int64_t)t->d + t->d_v;
     int64_t full = (g->tile_m ? g->tile_m : t->rows) * (g->tile_n ? g->tile_n : cols);
     t->ledger->mac_useful += n_visible * per_pair;
     t->ledger->mac_masked += (pairs - n_visible) * per_pair;
@@ -322,7 +323,7 @@ static void count_tile(struct tile *t, int64_t cols, int64_t n_visible)
 
 /* ---- stores ------------------------------------------------------------------------------------------- */
 
-/* o[d] = from[d] / sum; sum = 0 means that nothing was visible. */
+/* o[d] = from[d] / sum, d of V; sum = 0 means that nothing was visible. */
 static void normalise(real *o, const real *from, real sum, int32_t d)
 {
     for (int32_t i = 0; i < d; i++)
@@ -351,22 +352,23 @@ static void store_output(const struct attn *a, struct ledger *ledger, int32_t qu
                          const real *o, double max, real sum)
 {
     const struct problem *p = a->p;
-    real done[PROBLEM_MAX_D] = {0};
+    real done[PROBLEM_MAX_ROW] = {0};
     int64_t row = (int64_t)a->plan->nf->orig[query] * p->heads.h_q + head;
     real shrink = add_sink(p, head, &max, &sum);
-    normalise(done, o, sum, p->heads.d);
-    for (int32_t i = 0; i < p->heads.d && shrink != 1; i++)
+    int32_t d = heads_d_v(&p->heads);
+    normalise(done, o, sum, d);
+    for (int32_t i = 0; i < d && shrink != 1; i++)
         done[i] = shrink == 0 ? 0 : done[i] * shrink;
-    store_elements(p->heads.dtype, a->out->o, row * p->heads.d, done, p->heads.d);
+    store_elements(p->heads.dtype, a->out->o, row * d, done, d);
     ((real *)a->out->lse)[row] = (real)row_lse(max, sum);
-    ledger->out += (int64_t)p->heads.d * a->elt_bytes + a->word_bytes;
+    ledger->out += (int64_t)d * a->elt_bytes + a->word_bytes;
 }
 
 /* The same into a slot, in the plan's slot format, or into the row of an on-chip slot as it is. */
 static void store_slot(const struct attn *a, struct ledger *ledger, int64_t slot, int32_t head, const real *o,
                        double max, real sum)
 {
-    int32_t h_q = a->p->heads.h_q, d = a->p->heads.d;
+    int32_t h_q = a->p->heads.h_q, d = heads_d_v(&a->p->heads);
     if (a->chip_of && a->chip_of[slot] >= 0) {
         int64_t row = (int64_t)a->chip_of[slot] * h_q + head;
         memcpy((real *)a->chip_o + row * d, o, (size_t)d * sizeof *o);
@@ -378,7 +380,7 @@ static void store_slot(const struct attn *a, struct ledger *ledger, int64_t slot
         store_elements(a->slot_dtype, a->slot_o, row * d, o, d);
         a->slot_w[row] = (struct weight){max, sum};
     } else {
-        real done[PROBLEM_MAX_D] = {0};
+        real done[PROBLEM_MAX_ROW] = {0};
         normalise(done, o, sum, d);
         store_elements(a->slot_dtype, a->slot_o, row * d, done, d);
         a->slot_w[row] = (struct weight){row_lse(max, sum), sum == 0 ? 0 : 1};
@@ -391,15 +393,15 @@ static void store_rows(struct tile *t)
 {
     const struct group *g = t->it->g;
     const real v_scale = (real)problem_v_scale(t->a->p, t->it->kv_head);
-    for (int64_t i = 0; i < t->rows * t->d && v_scale != 1; i++)
+    for (int64_t i = 0; i < t->rows * t->d_v && v_scale != 1; i++)
         t->acc[i] *= v_scale;
     for (int64_t i = 0; i < t->rows; i++) {
         int64_t row = t->it->row0 + i;
         if (g->slot0 == PLAN_NO_SLOT)
-            store_output(t->a, t->ledger, row_query(t, row), row_head(t, row), t->acc + i * t->d, t->max[i],
+            store_output(t->a, t->ledger, row_query(t, row), row_head(t, row), t->acc + i * t->d_v, t->max[i],
                          t->sum[i]);
         else
-            store_slot(t->a, t->ledger, g->slot0 + row / t->a->gqa, row_head(t, row), t->acc + i * t->d,
+            store_slot(t->a, t->ledger, g->slot0 + row / t->a->gqa, row_head(t, row), t->acc + i * t->d_v,
                        t->max[i], t->sum[i]);
     }
 }
@@ -418,17 +420,19 @@ static bool item_fused(struct tile *t, struct err *e)
         if (!kv_segments(p, t->a->plan->nf, &kv, cols, t->seg, &n_seg, e))
             return false;
         t->ld_s = cols;
-        product_qk(t, load_kv(t, p->k, n_seg, cols, t->k_buf), cols, logit_scale(t), t->s);
+        struct kv_rows k = load_kv(t, p->k, t->d, n_seg, cols, t->k_buf);
+        product_qk(t, k, cols, logit_scale(t), t->s);
         cap_scores(p, t->s, t->rows * cols);
         if (g->mask != MASK_NONE)
             n_visible = apply_mask(t, &mask, t0, t1, t->s);
         for (int64_t i = 0; i < t->rows; i++) {
             real shrink = softmax_row(t->s + i * cols, cols, &t->max[i], &t->sum[i]);
             if (t0 > 0 && shrink != 1)
-                for (int32_t c = 0; c < t->d; c++)
-                    t->acc[i * t->d + c] *= shrink;
+                for (int32_t c = 0; c < t->d_v; c++)
+                    t->acc[i * t->d_v + c] *= shrink;
         }
-        product_pv(t, load_kv(t, p->v, n_seg, cols, t->v_buf), cols, t->s, t->acc, t0 == 0);
+        product_pv(t, p->heads.d_v > 0 ? k : load_kv(t, p->v, t->d_v, n_seg, cols, t->v_buf), cols,
+                   t->s, t->acc, t0 == 0);
         count_tile(t, cols, n_visible);
     }
     store_rows(t);
@@ -467,7 +471,7 @@ static bool item_unfused(struct tile *t, struct err *e)
         t1 = min_i64(t0 + step, g->n_kv);
         if (!kv_segments(p, t->a->plan->nf, &c, t1 - t0, t->seg, &n_seg, e))
             return false;
-        product_qk(t, load_kv(t, p->k, n_seg, t1 - t0, t->k_buf), t1 - t0, 1, t->s + t0);
+        product_qk(t, load_kv(t, p->k, t->d, n_seg, t1 - t0, t->k_buf), t1 - t0, 1, t->s + t0);
         if (g->mask == MASK_NONE)
             count_tile(t, t1 - t0, t->rows * (t1 - t0));
     }
@@ -496,7 +500,8 @@ static bool item_unfused(struct tile *t, struct err *e)
         t1 = min_i64(t0 + step, g->n_kv);
         if (!kv_segments(p, t->a->plan->nf, &c, t1 - t0, t->seg, &n_seg, e))
             return false;
-        product_pv(t, load_kv(t, p->v, n_seg, t1 - t0, t->v_buf), t1 - t0, t->s + t0, t->part, true);
+        product_pv(t, load_kv(t, p->heads.d_v > 0 ? p->k : p->v, t->d_v, n_seg, t1 - t0, t->v_buf), t1 - t0,
+                   t->s + t0, t->part, true);
         add_part(t, t0 == 0);
     }
     ledger->softmax_read += score_bytes;
@@ -523,8 +528,8 @@ static struct weight load_weight(const struct attn *a, int64_t slot, int32_t hea
 /* acc += factor * O of that row. */
 static void add_row(const struct attn *a, int64_t slot, int32_t head, real factor, real *acc)
 {
-    int32_t d = a->p->heads.d;
-    real o[PROBLEM_MAX_D];
+    int32_t d = heads_d_v(&a->p->heads);
+    real o[PROBLEM_MAX_ROW];
     if (a->chip_of && a->chip_of[slot] >= 0)
         load_elements(real_dtype, a->chip_o, ((int64_t)a->chip_of[slot] * a->p->heads.h_q + head) * d, o, d);
     else
@@ -534,7 +539,7 @@ static void add_row(const struct attn *a, int64_t slot, int32_t head, real facto
 }
 
 struct sums {
-    real o[PROBLEM_MAX_D], total; /* O not normalised, and what it is to be divided by */
+    real o[PROBLEM_MAX_ROW], total; /* O not normalised, and what it is to be divided by */
 };
 
 /* Of the first d columns; what is added is cleared. */
@@ -564,7 +569,7 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
     for (int64_t i = step->in0; i < step->in1; i++) {
         struct weight w = load_weight(a, in[i], head);
         if (!a->chip_of || a->chip_of[in[i]] < 0) {
-            ledger->partial_o_read += (int64_t)a->p->heads.d * dtype_size[a->slot_dtype];
+            ledger->partial_o_read += (int64_t)heads_d_v(&a->p->heads) * dtype_size[a->slot_dtype];
             ledger->partial_w_read += (int64_t)a->slot_words * a->word_bytes;
         }
         if (w.sum == 0)
@@ -573,9 +578,9 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
         few.total += factor * (real)w.sum;
         add_row(a, in[i], head, factor, few.o);
         if ((i - step->in0) % MERGE_DEPTH == MERGE_DEPTH - 1)
-            add_sums(&few, &all, a->p->heads.d);
+            add_sums(&few, &all, heads_d_v(&a->p->heads));
     }
-    add_sums(&few, &all, a->p->heads.d);
+    add_sums(&few, &all, heads_d_v(&a->p->heads));
     if (step->out == PLAN_NO_SLOT)
         store_output(a, ledger, step->query, head, all.o, best, all.total);
     else

@@ -290,7 +290,7 @@ static bool cpu_run(const struct problem *p, const struct plan *plan, struct out
     if (!blas_load(e))
         return false;
     CK(plan->nf->n_queries == p->tree->n_queries && plan->nf->tree->n_nodes == p->tree->n_nodes);
-    CK(out->dtype == p->heads.dtype && out->d == p->heads.d &&
+    CK(out->dtype == p->heads.dtype && out->d == heads_d_v(&p->heads) &&
        out->n_rows == (int64_t)p->tree->n_queries * p->heads.h_q);
     struct cpu_run r = {.a = {.p = p,
                               .plan = plan,
@@ -331,7 +331,8 @@ const struct kernel kernel_cpu = {
     .about =
         "tile by tile in C and OpenBLAS, all cores; online softmax in fp32 (fp64 for f64); counts its ledger",
     .ready = blas_load,
-    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8,
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8 |
+                1 << FEATURE_LATENT,
     .sum_run = 128,
     .merges_at_once = true,
     .supports = cpu_supports,

@@ -76,7 +76,7 @@ static struct cache cache_new(const struct plan *p, const struct heads *heads, c
         .block = max_i64(BLOCK_TOKENS, tokens / BLOCKS_MOST),
         .private = private_nodes(p),
         .size = mc->l2_bytes,
-        .token_bytes = 2.0 * heads->h_kv * heads->d * heads_kv_bytes(heads),
+        .token_bytes = (double)heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads),
     };
     for (int32_t i = 0; i < nf->n_nodes; i++)
         c.first[i + 1] = c.first[i] + ceil_div(nf->len[i], c.block);
@@ -214,7 +214,7 @@ static void add_group(struct build *b, int64_t group)
         double mask = (double)plan_mask_bytes(g, q1 - q0) * (kv.tokens / (double)g->n_kv);
         double written =
             (double)stored_rows(b, g, r0, r1) * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row);
-        x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 4 * heads->d;
+        x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 2 * (heads->d + heads_d_v(heads));
         x.l2 = kv.tokens * token + q + mask + written;
         x.dram = kv.missed * token + q * b->q_miss + mask + written;
         add(b, x);
@@ -316,9 +316,9 @@ static void build_start(struct build *b)
     const struct plan *p = b->p;
     const struct heads *heads = b->heads;
     bool narrow = p->slot_o == SLOT_O_F16 && heads_float_bytes(heads) == 4;
-    b->slot_row = (double)heads->d * (narrow ? 2 : heads_float_bytes(heads)) +
+    b->slot_row = (double)heads_d_v(heads) * (narrow ? 2 : heads_float_bytes(heads)) +
                   heads_float_bytes(heads) * (p->slot_weight == SLOT_MAX_SUM ? 2 : 1);
-    b->out_row = (double)heads->d * heads_elt_bytes(heads) + heads_float_bytes(heads);
+    b->out_row = (double)heads_d_v(heads) * heads_elt_bytes(heads) + heads_float_bytes(heads);
     double q_row = (double)heads->h_q * heads->d * heads_elt_bytes(heads), queries = 0;
     bool masked = false;
     for (int64_t i = 0; i < p->n_groups; i++) {

@@ -24,20 +24,20 @@ static const struct arithmetic f64_math = {0}; /* DT_F64 throughout, no partials
 /* ---- one row by the definition ------------------------------------------------------------------------- */
 
 struct exact {
-    int32_t d;
-    mpfr_t o[PROBLEM_MAX_D], abs_o[PROBLEM_MAX_D], q[PROBLEM_MAX_D]; /* the first d are initialised */
+    int32_t d, d_v;
+    mpfr_t o[PROBLEM_MAX_ROW], abs_o[PROBLEM_MAX_ROW], q[PROBLEM_MAX_ROW]; /* the first d are initialised */
     mpfr_t sum, lse;
     mpfr_t logit, mag;  /* largest |logit|, largest scale * sum |q_i k_i| */
     mpfr_t top, second; /* the two largest logits */
     mpfr_t x, y, z, weight;
-    double low[PROBLEM_MAX_D], high[PROBLEM_MAX_D]; /* of V */
+    double low[PROBLEM_MAX_ROW], high[PROBLEM_MAX_ROW]; /* of V */
     int64_t ctx;
 };
 
 static struct exact *exact_new(int32_t d, mpfr_prec_t bits)
 {
     struct exact *a = xcalloc(1, sizeof *a);
-    a->d = d;
+    a->d = a->d_v = d;
     mpfr_set_emin(mpfr_get_emin_min()); /* e^1e9 is no number by default */
     mpfr_set_emax(mpfr_get_emax_max());
     for (int32_t e = 0; e < d; e++)
@@ -87,8 +87,9 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     mpfr_abs(a->y, a->y, MPFR_RNDN);
     mpfr_max(a->logit, a->logit, a->y, MPFR_RNDN);
     mpfr_max(a->mag, a->mag, a->z, MPFR_RNDN);
-    for (int32_t e = 0; e < a->d; e++) {
-        double v = v_scale * dtype_load(kv, p->v, at + e); /* exact: 24 and 4 bits */
+    for (int32_t e = 0; e < a->d_v; e++) {
+        double v = p->heads.d_v > 0 ? k_scale * dtype_load(kv, p->k, at + e)
+                                    : v_scale * dtype_load(kv, p->v, at + e); /* exact: 24 and 4 bits */
         a->low[e] = fmin(a->low[e], v);
         a->high[e] = fmax(a->high[e], v);
         mpfr_mul_d(a->x, a->weight, v, MPFR_RNDN);
@@ -108,7 +109,7 @@ static void exact_sink(struct exact *a, double sink)
     mpfr_min(a->x, a->y, a->top, MPFR_RNDN);
     mpfr_max(a->second, a->second, a->x, MPFR_RNDN);
     mpfr_max(a->top, a->top, a->y, MPFR_RNDN);
-    for (int32_t e = 0; e < a->d; e++) {
+    for (int32_t e = 0; e < a->d_v; e++) {
         a->low[e] = fmin(a->low[e], 0);
         a->high[e] = fmax(a->high[e], 0);
     }
@@ -120,6 +121,7 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
 {
     const struct query *query = &p->tree->query[row / p->heads.h_q];
     int64_t kv_head = row % p->heads.h_q / heads_gqa(&p->heads);
+    a->d_v = heads_d_v(&p->heads);
     for (int32_t e = 0; e < a->d; e++) {
         mpfr_set_zero(a->o[e], 1);
         mpfr_set_zero(a->abs_o[e], 1);
@@ -147,7 +149,7 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
     }
     if (p->sink)
         exact_sink(a, p->sink[row % p->heads.h_q]);
-    for (int32_t e = 0; e < a->d && a->ctx > 0; e++) {
+    for (int32_t e = 0; e < a->d_v && a->ctx > 0; e++) {
         mpfr_div(a->o[e], a->o[e], a->sum, MPFR_RNDN);
         mpfr_div(a->abs_o[e], a->abs_o[e], a->sum, MPFR_RNDN);
     }
@@ -183,11 +185,11 @@ static double in_units(double err, double bound)
 /* The bound comes from the exact row, not from what the oracle says of itself. a holds the exact row. */
 static struct error judge_row(struct exact *a, const struct problem *p, const struct oracle *orc, int64_t row)
 {
-    double o[PROBLEM_MAX_D], abs_o[PROBLEM_MAX_D], range_o[PROBLEM_MAX_D], max_v[PROBLEM_MAX_D],
-        bound_o[PROBLEM_MAX_D];
+    double o[PROBLEM_MAX_ROW], abs_o[PROBLEM_MAX_ROW], range_o[PROBLEM_MAX_ROW], max_v[PROBLEM_MAX_ROW],
+        bound_o[PROBLEM_MAX_ROW];
     double lse = mpfr_get_d(a->lse, MPFR_RNDN), logit = mpfr_get_d(a->logit, MPFR_RNDU),
            mag = mpfr_get_d(a->mag, MPFR_RNDU);
-    for (int32_t e = 0; e < a->d; e++) {
+    for (int32_t e = 0; e < a->d_v; e++) {
         o[e] = mpfr_get_d(a->o[e], MPFR_RNDN);
         abs_o[e] = mpfr_get_d(a->abs_o[e], MPFR_RNDN);
         range_o[e] = a->ctx > 0 ? a->high[e] - a->low[e] : 0;
@@ -196,7 +198,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
     mpfr_sub(a->y, a->top, a->second, MPFR_RNDN);
     double gap = a->ctx + orc->sinks > 1 ? mpfr_get_d(a->y, MPFR_RNDN) : INFINITY;
     struct oracle truth = {.n_rows = 1,
-                           .d = a->d,
+                           .d = a->d_v,
                            .o = o,
                            .lse = &lse,
                            .abs_o = abs_o,
@@ -210,16 +212,16 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
                            .sinks = orc->sinks};
     /* As a problem of one row; the oracle answers in double, whatever the storage of Q, K and V. */
     struct tree one = {.n_queries = 1};
-    struct problem as_f64 = {.tree = &one, .heads = {1, 1, a->d, DT_F64}};
+    struct problem as_f64 = {.tree = &one, .heads = {.h_q = 1, .h_kv = 1, .d = a->d, .dtype = DT_F64, .d_v = p->heads.d_v}};
     struct output out = {
-        .dtype = DT_F64, .n_rows = 1, .d = a->d, .o = orc->o + row * a->d, .lse = orc->lse + row};
+        .dtype = DT_F64, .n_rows = 1, .d = a->d_v, .o = orc->o + row * a->d_v, .lse = orc->lse + row};
     double bound_lse = compare_bound(&as_f64, &truth, &f64_math, 0, bound_o);
 
     struct error err = {.bound_o = bound_o[0], .bound_lse = bound_lse};
     err.compared = compare_output(&as_f64, &truth, &out, &f64_math).worst;
     err.lse = in_units(distance(a, orc->lse[row], a->lse), bound_lse);
-    for (int32_t e = 0; e < a->d; e++) {
-        int64_t i = row * a->d + e;
+    for (int32_t e = 0; e < a->d_v; e++) {
+        int64_t i = row * a->d_v + e;
         err.o = fmax(err.o, in_units(distance(a, orc->o[i], a->o[e]), bound_o[e]));
         err.report = fmax(err.report, in_units(distance(a, orc->abs_o[i], a->abs_o[e]), bound_o[e]));
         if (orc->range_o[i] != range_o[e] || orc->max_v[i] != max_v[e])
@@ -291,6 +293,8 @@ static struct mp_case case_new(int32_t i)
         c.spec.heads.kv_fp8 = draw(i, 32, 2) ? DT_E4M3 : DT_E5M2;
         c.spec.head_scales = draw(i, 33, 2);
     }
+    if (draw(i, 34, 6) == 0)
+        c.spec.heads.d_v = 1 + (int32_t)draw(i, 35, c.spec.heads.d);
     tree_set_window(c.t, features & 4 ? 1 + draw(i, 30, 40) : 0);
     c.p = problem_new(c.t, &c.spec, NULL);
     CK(c.p != NULL);
@@ -410,7 +414,7 @@ TEST(a_wrong_oracle_is_found)
                 row = r;
         if (row >= 0) {
             exact_row(a, c.p, row, 0);
-            double *o = c.orc->o + row * c.p->heads.d, *lse = c.orc->lse + row, o_was = *o, lse_was = *lse;
+            double *o = c.orc->o + row * c.orc->d, *lse = c.orc->lse + row, o_was = *o, lse_was = *lse;
             struct error was = judge_row(a, c.p, c.orc, row);
             ck_assert(was.o <= half && was.lse <= half);
             *o = mpfr_get_d(a->o[0], MPFR_RNDN) + 0.8 * was.bound_o;

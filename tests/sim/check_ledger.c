@@ -15,7 +15,10 @@
 /* Small: queries x tokens, which is what a plan without sharing computes. */
 enum { TREES = 1000, QUICK_TREES = 60, SMALL = 6000, LARGE_TREES = 24, QUICK_LARGE_TREES = 6 };
 
-static const struct heads settings[] = {{2, 2, 16, DT_F32}, {8, 2, 8, DT_F16}, {6, 1, 4, DT_F64}};
+static const struct heads settings[] = {{2, 2, 16, DT_F32},
+                                        {8, 2, 8, DT_F16},
+                                        {6, 1, 4, DT_F64},
+                                        {.h_q = 5, .h_kv = 1, .d = 12, .dtype = DT_BF16, .d_v = 8}};
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct problem *problem_of(const struct tree *t, const struct heads *h)

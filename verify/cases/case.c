@@ -125,7 +125,9 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     if (strcmp(key, "heads") == 0)
         return text_heads(value, &s->heads.h_q, &s->heads.h_kv, e);
     if (strcmp(key, "d") == 0)
-        return get_i32(value, "d", PROBLEM_MAX_D, &s->heads.d, e);
+        return get_i32(value, "d", PROBLEM_MAX_ROW, &s->heads.d, e);
+    if (strcmp(key, "dv") == 0)
+        return get_i32(value, "dv", PROBLEM_MAX_ROW, &s->heads.d_v, e);
     if (strcmp(key, "dtype") == 0)
         return dtype_parse(value, &s->heads.dtype) ||
                err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
@@ -169,7 +171,7 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     }
     return err_set(
         e,
-        "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
+        "case key '%.60s' (expected tree, heads, d, dv, dtype, page, scatter, poison, fill, seed, "
         "scale, softcap, sinks, window, kv, headscales, pool, aligned, strategy, kernel or partials)",
         key);
 }
@@ -263,11 +265,12 @@ char *case_print(const struct case_spec *c)
     char *kv = heads_fp8(&s->heads)
                    ? xasprintf(";kv=%s%s", dtype_name[s->heads.kv_fp8], s->head_scales ? ";headscales=1" : "")
                    : xstrdup("");
+    char *dv = s->heads.d_v > 0 ? xasprintf(";dv=%" PRId32, s->heads.d_v) : xstrdup("");
     char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
     char *text = xasprintf(
-        "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+        "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 "%s;dtype=%s;page=%" PRId32
         ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s%s%s",
-        tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size, s->scattered,
+        tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dv, dtype_name[s->heads.dtype], s->page_size, s->scattered,
         s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", window, kv, pool,
         c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "", strategy ? strategy : "",
         c->kernel && !c->kernel->option ? ";kernel=" : "",
@@ -280,5 +283,6 @@ char *case_print(const struct case_spec *c)
     free(window);
     free(kv);
     free(pool);
+    free(dv);
     return text;
 }

@@ -267,7 +267,7 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
                        int32_t n)
 {
     struct seen s = {.n = n, .lse = output_lse(out, r), .no_lse = k->attend && k->lse_unit == 0};
-    double bound[PROBLEM_MAX_D], lse = compare_bound(p, orc, a, r, bound);
+    double bound[PROBLEM_MAX_ROW], lse = compare_bound(p, orc, a, r, bound);
     s.unwritten = s.no_lse || is_unwritten(s.lse);
     for (int32_t e = 0; e < n; e++) {
         int64_t at = r * out->d + column[e];
@@ -294,7 +294,7 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
 static void look_at_worst(const struct problem *p, const struct oracle *orc, const struct output *out,
                           const struct arithmetic *a, int64_t r, int32_t *column, int32_t n)
 {
-    double bound[PROBLEM_MAX_D], most = 1;
+    double bound[PROBLEM_MAX_ROW], most = 1;
     int32_t worst = -1, at = 0;
     compare_bound(p, orc, a, r, bound);
     for (int32_t e = 0; e < out->d; e++) {
@@ -431,6 +431,8 @@ struct cause find_cause(const struct problem *p, const struct oracle *orc, const
                         const struct kernel *k, const struct output *out, const struct arithmetic *a,
                         const struct comparison *cmp, bool nan_free)
 {
+    if (p->heads.d_v > 0) /* mistakes are made of a V of its own */
+        return (struct cause){.text = ""};
     return find(wrong_case_new(p, orc, plan, a, k->tails, k->gaps, nan_free), p, orc, k, out, a, cmp);
 }
 
@@ -462,6 +464,8 @@ struct cause cause_of_right(const struct problem *p, const struct oracle *orc, c
 {
     enum { ROWS = 3 };
     struct cause cause = {.text = ""};
+    if (p->heads.d_v > 0)
+        return cause;
     struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false, false, false);
     bool may[N_HYPOTHESES] = {false}, tried[N_HYPOTHESES] = {false};
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {

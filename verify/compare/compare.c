@@ -342,7 +342,7 @@ static bool shapes_agree(struct comparison *c, const struct problem *p, const st
                          const struct output *out)
 {
     int64_t rows = (int64_t)p->tree->n_queries * p->heads.h_q;
-    if (out->n_rows == rows && orc->n_rows == rows && out->d == p->heads.d && orc->d == p->heads.d &&
+    if (out->n_rows == rows && orc->n_rows == rows && out->d == heads_d_v(&p->heads) && orc->d == heads_d_v(&p->heads) &&
         out->dtype == p->heads.dtype)
         return true;
     c->worst = c->worst_o = c->worst_lse = INFINITY;
@@ -350,7 +350,7 @@ static bool shapes_agree(struct comparison *c, const struct problem *p, const st
     snprintf(c->why, sizeof c->why,
              "shape: output %lld x %d %s, oracle %lld x %d, problem %lld x %d %s (expected the problem's)",
              (long long)out->n_rows, out->d, dtype_name[out->dtype], (long long)orc->n_rows, orc->d,
-             (long long)rows, p->heads.d, dtype_name[p->heads.dtype]);
+             (long long)rows, heads_d_v(&p->heads), dtype_name[p->heads.dtype]);
     return false;
 }
 
@@ -391,7 +391,7 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
         return c;
     struct rounding round_o = rounding_of(out->dtype, a->accumulate);
     struct rounding round_lse = rounding_of_lse(out->dtype, a);
-    double got[PROBLEM_MAX_D], e_l2 = 0, w_l2 = 0;
+    double got[PROBLEM_MAX_ROW], e_l2 = 0, w_l2 = 0;
     c.max_logit = row_max(orc->capped ? orc->abs_dot : orc->logit, orc->n_rows);
     double cap = cap_of(orc, a, c.max_logit);
     bool finite = true;
@@ -411,7 +411,7 @@ double compare_row_error(const struct problem *p, const struct oracle *orc, cons
 {
     struct comparison one = {.row = -1, .col = -1};
     struct row_bound b = bound_of(orc, r, orc->ctx[r / p->heads.h_q], a, cap_of(orc, a, c->max_logit));
-    double got[PROBLEM_MAX_D], ignored = 0;
+    double got[PROBLEM_MAX_ROW], ignored = 0;
     dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
     if (compare_row(&one, orc, r, got, &b, rounding_of(out->dtype, a->accumulate), &ignored, &ignored))
         compare_lse(&one, orc, r, output_lse(out, r), &b, rounding_of_lse(out->dtype, a));

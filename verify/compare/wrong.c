@@ -247,7 +247,7 @@ static bool score(struct wrong_row *r, const struct wrong *w, int32_t column)
     struct items *x = &r->items;
     int32_t d = p->heads.d, from_q = wrong_query(r->c, r->q, w->q_query),
             head = head_of(r, w->kv_head ? w->kv_head : w->k_head, r->h, true, w->n);
-    double *q = r->query, scale = scale_of(r, w), other[PROBLEM_MAX_D];
+    double *q = r->query, scale = scale_of(r, w), other[PROBLEM_MAX_ROW];
     bool own = own_scores(w);
     if (from_q < 0)
         return false;
@@ -274,7 +274,7 @@ static const double *value(struct wrong_row *r, const struct wrong *w, const str
 {
     if (own_values(w) && i->at >= 0)
         return r->v + i->at * r->n_columns;
-    double v[PROBLEM_MAX_D];
+    double v[PROBLEM_MAX_ROW];
     int32_t head = head_of(r, w->kv_head ? w->kv_head : w->v_head, r->h, true, w->n);
     load(r->c, true, w->pool, i->slot, head, w->v_bits, kv_scale(r, w, true, head), v);
     for (int32_t e = 0; e < r->n_columns; e++)
@@ -1322,7 +1322,7 @@ static bool from_oracle(struct wrong_row *r, const struct wrong *w, struct wrong
         row = row % n * h_q + row / n;
     else if (w->row_turned == ROWS_TURNED_BACK)
         row = row % h_q * n + row / h_q;
-    double bound[PROBLEM_MAX_D], own[PROBLEM_MAX_D];
+    double bound[PROBLEM_MAX_ROW], own[PROBLEM_MAX_ROW];
     int64_t row_o = w->of == ONLY_LSE ? r->row : row, row_lse = w->of == ONLY_O ? r->row : row;
     double lse = compare_bound(c->p, c->orc, &c->a, row, bound);
     compare_bound(c->p, c->orc, &c->a, r->row, own);
@@ -1340,7 +1340,7 @@ static bool from_elsewhere(struct wrong_row *r, struct wrong_answer *out)
 {
     const struct oracle *orc = r->c->orc;
     int64_t h = r->c->p->heads.h_q, n = orc->n_rows;
-    double bound[PROBLEM_MAX_D];
+    double bound[PROBLEM_MAX_ROW];
     for (int64_t i = 0; i < n; i++) {
         int64_t row = (r->row / h * h + i) % n, at = row * orc->d;
         bool same = row != r->row && fabs(orc->lse[row] - r->seen_lse) <= 1e-3 * fmax(1, fabs(r->seen_lse));

@@ -50,7 +50,7 @@ void fault_place(struct broken *b, const char *fmt, ...)
 double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_t slot)
 {
     const struct problem *p = fc->problem;
-    double qrow[PROBLEM_MAX_D], krow[PROBLEM_MAX_D], dot = 0;
+    double qrow[PROBLEM_MAX_ROW], krow[PROBLEM_MAX_ROW], dot = 0;
     int64_t row = (int64_t)q * p->heads.h_q + head;
     dtype_to_double(p->heads.dtype, p->q, row * p->heads.d, qrow, p->heads.d);
     problem_k_row(p, slot, head / heads_gqa(&p->heads), krow);

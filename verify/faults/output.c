@@ -171,7 +171,7 @@ ROW_KIND(row_not_divided, 2, fc->oracle->n_rows + 1)
 
 /* Exact attention of one row over the first or second half of its context: what a merge would combine. */
 struct half {
-    double o[PROBLEM_MAX_D], sum,
+    double o[PROBLEM_MAX_ROW], sum,
         top; /* O not divided by sum; sum of exp(logit - LSE); largest logit - LSE */
 };
 

@@ -215,8 +215,8 @@ void merge_shape_free(struct problem *shape)
 static void merge_row(const struct partials *x, struct oracle *orc, int64_t q, int64_t k)
 {
     int64_t h = x->heads.h_q, d = x->heads.d, row = q * h + k, step = x->n * h, n = x->inputs * step;
-    double top = -INFINITY, second = -INFINITY, sum = 0, v[PROBLEM_MAX_D], low[PROBLEM_MAX_D],
-           high[PROBLEM_MAX_D];
+    double top = -INFINITY, second = -INFINITY, sum = 0, v[PROBLEM_MAX_ROW], low[PROBLEM_MAX_ROW],
+           high[PROBLEM_MAX_ROW];
     for (int64_t j = row; j < n; j += step)
         if (x->lse[j] > -INFINITY) {
             second = max_f64(second, min_f64(top, x->lse[j]));

@@ -273,7 +273,7 @@ static bool answers(const struct repeat *x, const struct output *out)
     struct oracle *orc = oracle_new(x->p);
     bool same = true, told = false;
     for (int64_t r = 0; r < out->n_rows && same; r++) {
-        double got[PROBLEM_MAX_D], most = 0;
+        double got[PROBLEM_MAX_ROW], most = 0;
         const double *want = orc->o + r * orc->d;
         same = close_to(output_lse(out, r), orc->lse[r], 1e-2 * fmax(1, fabs(orc->lse[r])));
         told = told || isfinite(orc->lse[r]);
