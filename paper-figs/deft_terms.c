@@ -19,8 +19,11 @@ static const char *const papers_prompt = "4000";
 
 static double tokens(struct figure *f, const struct csv *t, int64_t row)
 {
-    return cell_number(f, t, row, "KV_IO_bytes") / 4 / cell_number(f, t, row, "q_heads") /
-           cell_number(f, t, row, "head_dim") / cell_number(f, t, row, "layers");
+    if (row < 0 && !f->err.code)
+        err_set(&f->err, "%s: a tree of deft-flatten has no row of radix-attention", t->name);
+    return f->err.code ? NAN
+                       : cell_number(f, t, row, "KV_IO_bytes") / 4 / cell_number(f, t, row, "q_heads") /
+                             cell_number(f, t, row, "head_dim") / cell_number(f, t, row, "layers");
 }
 
 struct deft_counts deft_count(struct figure *f, const char *source, double prompt)

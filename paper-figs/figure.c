@@ -311,7 +311,7 @@ int64_t pick_row(struct figure *f, const struct csv *t, int64_t row, ...)
 const char *cell_text(struct figure *f, const struct csv *t, int64_t row, const char *column)
 {
     int32_t c = f->err.code ? -1 : csv_column(t, column, &f->err);
-    return c < 0 ? "" : csv_peek(t, row, c);
+    return c < 0 || row < 0 ? "" : csv_peek(t, row, c); /* of no row no number */
 }
 
 double cell_number(struct figure *f, const struct csv *t, int64_t row, const char *column)
