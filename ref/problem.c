@@ -74,8 +74,10 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
     s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
     if (!(features >> FEATURE_WINDOW & 1))
         s->window = 0;
-    if (!(features >> FEATURE_LATENT & 1))
+    if (!(features >> FEATURE_LATENT & 1)) {
         s->heads.d_v = 0;
+        s->heads.d = (int32_t)min_i64(s->heads.d, PROBLEM_MAX_D);
+    }
     enum dtype kv = heads_kv_dtype(&s->heads);
     if ((kv == DT_E4M3 && !(features >> FEATURE_E4M3 & 1)) ||
         (kv == DT_E5M2 && !(features >> FEATURE_E5M2 & 1)))

@@ -133,7 +133,7 @@ static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_
 /* What it has of them, as bits. */
 uint32_t problem_features(const struct problem *p);
 uint32_t problem_spec_features(const struct problem_spec *s);
-/* Takes away all but these. */
+/* Takes away all but these; heads longer than PROBLEM_MAX_D, which latent attention alone has, become as long as that. */
 void problem_spec_restrict(struct problem_spec *s, uint32_t features);
 
 /* The logit of a product q.k. */

@@ -222,8 +222,8 @@ static bool suit(const struct kernel *k, struct problem_spec *s)
         h->h_kv = (int32_t)max_i64(h->h_q / ratio, 1);
         h->h_q = h->h_kv * ratio;
     }
-    h->d = nearest(c->head_dims, h->d);
     problem_spec_restrict(s, c->features);
+    h->d = nearest(c->head_dims, h->d);
     s->page_size = nearest(c->page_sizes, s->page_size);
     return c->point[POINT_ATTENTION] &&
            (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_extend ||
