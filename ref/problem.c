@@ -456,7 +456,7 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
             if (aim) {
                 int32_t node;
                 int64_t j, want = rng_below(s->seed, stream(TENSOR_TARGET, q), (uint64_t)h, ctx[q]) +
-                                  (t->since ? t->since[q] : 0);
+                                  tree_since(t, q);
                 path_token(t, &t->query[q], want, &node, &j);
                 key = (problem_slot(p, node, j) * p->heads.h_kv + h / g) * p->heads.d;
             }

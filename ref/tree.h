@@ -40,6 +40,12 @@ struct tree *tree_new(int32_t n_nodes, int32_t n_queries);
 void tree_free(struct tree *t);
 struct tree *tree_copy(const struct tree *t);
 
+/* The first position of its path that query q sees. */
+static inline int64_t tree_since(const struct tree *t, int32_t q)
+{
+    return t->since ? t->since[q] : 0;
+}
+
 /* Each query sees the last `window` tokens of its path, and no others; 0: all of it. */
 void tree_set_window(struct tree *t, int64_t window);
 

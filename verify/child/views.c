@@ -349,7 +349,7 @@ static bool page_lists(const struct problem *p, const int32_t *query, int32_t n,
 /* Tokens of a query's path, of which with a window it sees the last. */
 static int64_t path_tokens(const struct tree *t, const int64_t *ctx, int32_t q)
 {
-    return ctx[q] + (t->since ? t->since[q] : 0);
+    return ctx[q] + tree_since(t, q);
 }
 
 /* The one window of all queries as "window"; a list of pages has all of the path, and no list says where it begins. */

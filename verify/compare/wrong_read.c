@@ -70,7 +70,7 @@ struct stretch *wrong_path(const struct wrong_case *c, int32_t q, int32_t *n)
     int32_t depth = tree_path(t->parent, t->query[q].node, NULL);
     int32_t *node = xcalloc((size_t)depth + 1, sizeof *node);
     struct stretch *path = xcalloc((size_t)depth + 1, sizeof *path);
-    int64_t at = 0, left = t->since ? t->since[q] : 0; /* left: before the window */
+    int64_t at = 0, left = tree_since(t, q); /* left: before the window */
     tree_path(t->parent, t->query[q].node, node);
     *n = 0;
     for (int32_t i = 0; i < depth; i++) {
@@ -348,8 +348,8 @@ static void read_tail(struct wrong_row *r, const struct wrong *w)
 {
     const struct tree *t = r->c->p->tree;
     int32_t last = tails_last(r->c->requests, r->c->requests->of[r->q]);
-    int64_t since = t->since ? t->since[r->q] : 0, own = r->n + since,
-            whole = r->c->orc->ctx[last] + (t->since ? t->since[last] : 0);
+    int64_t since = tree_since(t, r->q), own = r->n + since,
+            whole = r->c->orc->ctx[last] + tree_since(t, last);
     int64_t n = max_i64(0, min_i64(tokens_of_tail(r, w, own, whole), whole));
     int64_t begin = since > 0 ? max_i64(0, n - r->n) : 0, *slot = xcalloc((size_t)whole + 1, sizeof *slot);
     problem_path_slots(r->c->p, last, whole, slot);

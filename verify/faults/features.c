@@ -130,7 +130,7 @@ bool plant_sink_lost_where_empty(const struct fault_case *fc, struct broken *b)
 /* Tokens of the path that ends with query q, windows or not. */
 static int64_t path_tokens(const struct fault_case *fc, int32_t q)
 {
-    return fc->oracle->ctx[q] + (fc->problem->tree->since ? fc->problem->tree->since[q] : 0);
+    return fc->oracle->ctx[q] + tree_since(fc->problem->tree, q);
 }
 
 /* Does a token between those two positions of the path that ends with query `path` weigh for query q? */
@@ -249,6 +249,7 @@ KIND(tail_late, move_tails(fc, b, TAIL_LATE))
 KIND(tail_whole, move_tails(fc, b, TAIL_WHOLE))
 KIND(tail_top_left, move_tails(fc, b, TAIL_FIRST))
 KIND(tail_of_next, move_tails(fc, b, TAIL_OTHER))
+
 /* ---- K and V in 8 bits --------------------------------------------------------------------------------- */
 
 /* The scales that the kernel takes for those of K and V of KV head h. */
