@@ -20,6 +20,13 @@ const char *const feature_name[N_FEATURES] = {
     [FEATURE_E4M3] = "e4m3",        [FEATURE_E5M2] = "e5m2",   [FEATURE_HEAD_SCALES] = "headscales",
     [FEATURE_LATENT] = "latent"};
 
+void features_list(char out[FEATURES_LISTED])
+{
+    out[0] = 0;
+    for (int i = 0; i < N_FEATURES; i++)
+        listing_add(out, FEATURES_LISTED, feature_name[i]);
+}
+
 bool features_parse(const char *list, uint32_t *out, struct err *e)
 {
     *out = 0;
@@ -31,9 +38,8 @@ bool features_parse(const char *list, uint32_t *out, struct err *e)
         while (i < N_FEATURES && (strlen(feature_name[i]) != n || strncmp(feature_name[i], list, n) != 0))
             i++;
         if (i == N_FEATURES) {
-            char known[128] = "";
-            for (i = 0; i < N_FEATURES; i++)
-                listing_add(known, sizeof known, feature_name[i]);
+            char known[FEATURES_LISTED];
+            features_list(known);
             return err_set(e, "feature '%.*s' (expected none, or some of: %s)", (int)(n < 60 ? n : 60), list,
                            known);
         }
@@ -572,49 +578,62 @@ static bool pool_new(struct problem *p, int64_t bytes, struct err *e)
     return true;
 }
 
-/* n elements at x, copied, bell-shaped where they are NaN. */
-static void *copy_without_nan(enum dtype t, const void *x, int64_t n, uint64_t seed)
-{
-    void *copy = xmalloc((size_t)n * (size_t)dtype_size[t]);
-    memcpy(copy, x, (size_t)n * (size_t)dtype_size[t]);
-    for (int64_t i = 0; i < n; i++)
-        if (isnan(dtype_load(t, copy, i)))
-            dtype_store(t, copy, i, rng_bell(seed, 0, (uint64_t)i));
-    return copy;
-}
-
-/* n of them; NULL of NULL. */
-static float *copy_floats(const float *x, int64_t n)
+/* n elements anew, n may be 0; NULL of NULL. */
+static void *copy_of(const void *x, int64_t n, size_t size)
 {
     if (!x)
         return NULL;
-    float *copy = xcalloc((size_t)n, sizeof *copy);
-    memcpy(copy, x, (size_t)n * sizeof *copy);
+    void *copy = xcalloc((size_t)n, size);
+    memcpy(copy, x, (size_t)n * size);
     return copy;
+}
+
+static int64_t pool_elements(const struct problem *p)
+{
+    return p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
+}
+
+struct problem *problem_copy(const struct problem *p)
+{
+    size_t q = (size_t)heads_elt_bytes(&p->heads), kv = (size_t)heads_kv_bytes(&p->heads);
+    struct problem *x = xmalloc(sizeof *x);
+    *x = *p;
+    x->page_off = copy_of(p->page_off, p->tree->n_nodes + 1, sizeof *p->page_off);
+    x->page_table = copy_of(p->page_table, p->page_off[p->tree->n_nodes], sizeof *p->page_table);
+    x->q = copy_of(p->q, (int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d, q);
+    x->sink = copy_of(p->sink, p->heads.h_q, sizeof *p->sink);
+    x->k_scale = copy_of(p->k_scale, p->heads.h_kv, sizeof *p->k_scale);
+    x->v_scale = copy_of(p->v_scale, p->heads.h_kv, sizeof *p->v_scale);
+    x->k = copy_of(p->k, pool_elements(p), kv);
+    x->v = copy_of(p->v, pool_elements(p), kv);
+    x->mapped = 0;
+    return x;
+}
+
+/* Bell-shaped numbers where the n elements at x are NaN. */
+static void replace_nan(enum dtype t, void *x, int64_t n, uint64_t seed)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(dtype_load(t, x, i)))
+            dtype_store(t, x, i, rng_bell(seed, 0, (uint64_t)i));
 }
 
 struct problem *problem_without_nan(const struct problem *p)
 {
     if (p->mapped > 0)
         return NULL;
-    int64_t n_table = p->page_off[p->tree->n_nodes],
-            n = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
-    size_t q = (size_t)p->tree->n_queries * (size_t)p->heads.h_q * (size_t)p->heads.d *
-               (size_t)heads_elt_bytes(&p->heads);
-    struct problem *x = xcalloc(1, sizeof *x);
-    *x = *p;
-    x->page_off = xcalloc((size_t)p->tree->n_nodes + 1, sizeof *x->page_off);
-    x->page_table = xcalloc((size_t)n_table, sizeof *x->page_table);
-    x->q = xmalloc(q);
-    memcpy(x->page_off, p->page_off, ((size_t)p->tree->n_nodes + 1) * sizeof *x->page_off);
-    memcpy(x->page_table, p->page_table, (size_t)n_table * sizeof *x->page_table);
-    memcpy(x->q, p->q, q);
-    x->sink = copy_floats(p->sink, p->heads.h_q);
-    x->k_scale = copy_floats(p->k_scale, p->heads.h_kv);
-    x->v_scale = copy_floats(p->v_scale, p->heads.h_kv);
-    x->k = copy_without_nan(heads_kv_dtype(&p->heads), p->k, n, 1);
-    x->v = copy_without_nan(heads_kv_dtype(&p->heads), p->v, n, 2);
+    struct problem *x = problem_copy(p);
+    replace_nan(heads_kv_dtype(&x->heads), x->k, pool_elements(x), 1);
+    replace_nan(heads_kv_dtype(&x->heads), x->v, pool_elements(x), 2);
     return x;
+}
+
+void problem_copy_scales(struct problem *to, const struct problem *from)
+{
+    for (int32_t h = 0; h < from->heads.h_kv && from->k_scale; h++) {
+        to->k_scale[h] = from->k_scale[h];
+        to->v_scale[h] = from->v_scale[h];
+    }
 }
 
 static void pool_free(const struct problem *p, void *pool)

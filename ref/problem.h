@@ -55,6 +55,9 @@ extern const char
 /* Those that say how K and V are stored: a problem has one of the first two at most, and the third with one of them alone. */
 #define FEATURES_FP8                                                                                         \
     (UINT32_C(1) << FEATURE_E4M3 | UINT32_C(1) << FEATURE_E5M2 | UINT32_C(1) << FEATURE_HEAD_SCALES)
+/* All these names, for messages. */
+enum { FEATURES_LISTED = 128 };
+void features_list(char out[FEATURES_LISTED]);
 /* A comma-separated list of them as bits 1 << feature; "none" is no bit. False with *e set. */
 bool features_parse(const char *list, uint32_t *out, struct err *e);
 
@@ -112,6 +115,10 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
 /* NULL with *e set if the spec is not valid (heads, d, page size, scale, more slots than fit). The tree must outlive
  * the result; free with problem_free. */
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
+/* All of it anew, but for the tree, which is p's. Free with problem_free. */
+struct problem *problem_copy(const struct problem *p);
+/* The same scales of K and V, where there are some; the heads agree. */
+void problem_copy_scales(struct problem *to, const struct problem *from);
 /* The same with random numbers where K and V are NaN; NULL if the pool is too large to be copied for that. The tree is p's; free
  * with problem_free. */
 struct problem *problem_without_nan(const struct problem *p);

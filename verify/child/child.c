@@ -104,9 +104,8 @@ static bool read_features(const json_t *o, struct child_caps *caps, struct err *
         good = name && features_parse(name, &one, NULL);
         caps->features |= one;
     }
-    char known[128] = "";
-    for (int i = 0; i < N_FEATURES; i++)
-        listing_add(known, sizeof known, feature_name[i]);
+    char known[FEATURES_LISTED];
+    features_list(known);
     return good || err_set(e, "the child's \"features\" (expected a list of some of: %s)", known);
 }
 

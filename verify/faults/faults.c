@@ -96,33 +96,11 @@ struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b)
     return b->plan;
 }
 
-/* n elements on the heap, n may be 0. */
-static void *copy_bytes(const void *from, int64_t n, size_t size)
-{
-    void *to = xcalloc((size_t)n, size);
-    memcpy(to, from, (size_t)n * size);
-    return to;
-}
-
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b)
 {
-    if (b->problem)
-        return b->problem;
-    const struct problem *p = fc->problem;
-    struct problem *c = xmalloc(sizeof *c);
-    size_t elt = (size_t)heads_elt_bytes(&p->heads), kv = (size_t)heads_kv_bytes(&p->heads);
-    int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
-    *c = *p;
-    c->page_off = copy_bytes(p->page_off, p->tree->n_nodes + 1, sizeof *p->page_off);
-    c->page_table = copy_bytes(p->page_table, p->page_off[p->tree->n_nodes], sizeof *p->page_table);
-    c->k = copy_bytes(p->k, pool, kv);
-    c->v = copy_bytes(p->v, pool, kv);
-    c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d, elt);
-    c->sink = p->sink ? copy_bytes(p->sink, p->heads.h_q, sizeof *p->sink) : NULL;
-    c->k_scale = p->k_scale ? copy_bytes(p->k_scale, p->heads.h_kv, sizeof *p->k_scale) : NULL;
-    c->v_scale = p->v_scale ? copy_bytes(p->v_scale, p->heads.h_kv, sizeof *p->v_scale) : NULL;
-    b->problem = c;
-    return c;
+    if (!b->problem)
+        b->problem = problem_copy(fc->problem);
+    return b->problem;
 }
 
 struct output *fault_edit_output(const struct fault_case *fc, struct broken *b)

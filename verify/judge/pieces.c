@@ -65,10 +65,7 @@ static struct problem *piece_problem(const struct problem *p, const struct growi
     own->n_pages = p->n_pages * p->page_size;
     own->k = p->k;
     own->v = p->v;
-    for (int32_t h = 0; h < p->heads.h_kv && p->k_scale; h++) {
-        own->k_scale[h] = p->k_scale[h];
-        own->v_scale[h] = p->v_scale[h];
-    }
+    problem_copy_scales(own, p);
     own->page_table = xcalloc((size_t)own->page_off[tree->n_nodes], sizeof *own->page_table);
     for (int32_t i = 0; i < tree->n_nodes; i++)
         for (int64_t j = 0; j < tree->len[i]; j++)

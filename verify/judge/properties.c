@@ -107,10 +107,7 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
     nform_free(nf);
     if (p->sink)
         memcpy(x->sink, p->sink, (size_t)p->heads.h_q * sizeof *x->sink);
-    for (int32_t h = 0; h < p->heads.h_kv && p->k_scale; h++) {
-        x->k_scale[h] = p->k_scale[h];
-        x->v_scale[h] = p->v_scale[h];
-    }
+    problem_copy_scales(x, p);
     size = (int64_t)p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads);
     for (int64_t q = 0; q < t->n_queries; q++)
         memcpy((char *)x->q + q * size, (const char *)p->q + (query ? query[q] : q) * size, (size_t)size);
