@@ -221,17 +221,27 @@ static double vllm_block_us(struct figure *f, const char *model, bool in_graph)
     return xy / xx;
 }
 
-/* Thousands of tokens a second. */
-static double vllm_throughput(struct figure *f, const struct setting *s, int b, int p)
+/* us of a block, without graphs and with them; fitted once a figure. */
+struct vllm {
+    double block_us[2];
+};
+
+static struct vllm vllm_fit(struct figure *f, const struct setting *s)
 {
-    return b / (rest_ms(f, s->number, b) +
-                vllm_blocks(s, b, p) * vllm_block_us(f, s->model, vllm_in_graph(s, b, p)));
+    return (struct vllm){{vllm_block_us(f, s->model, false), vllm_block_us(f, s->model, true)}};
+}
+
+/* Thousands of tokens a second. */
+static double vllm_throughput(struct figure *f, const struct vllm *v, const struct setting *s, int b, int p)
+{
+    return b / (rest_ms(f, s->number, b) + vllm_blocks(s, b, p) * v->block_us[vllm_in_graph(s, b, p)]);
 }
 
 static void table_of(struct figure *f, const struct setting *s)
 {
     const struct csv *paper = figure_table(f, figure_text(f, "paper/hydragen-table%d", s->number));
     int oom_same = 0, oom_of = 0;
+    const struct vllm vllm = vllm_fit(f, s);
     double least = INFINITY, most = 0; /* the paper's part of a step of ours, percent */
     for (int p = 0; p < N_PREFIXES; p++) {
         add_panel(f, figure_text(f, "prefix of %d tokens", prefix_tokens(s, p)), LINES, LOG_X, "batch size",
@@ -248,7 +258,7 @@ static void table_of(struct figure *f, const struct setting *s)
             add_point(f, "flash-attention", at, b, fits ? throughput(f, s, "flash-decoding", b, p) : NAN,
                       number_of(copies));
             add_point(f, "hydragen", at, b, throughput(f, s, "hydragen", b, p), number_of(hydragen));
-            add_point(f, "vllm", at, b, vllm_throughput(f, s, b, p),
+            add_point(f, "vllm", at, b, vllm_throughput(f, &vllm, s, b, p),
                       number_of(printed(f, paper, "vllm-no-detokenization", b, p)));
             double share = 100 * rest_ms(f, s->number, b) * throughput(f, s, "hydragen", b, p) / b;
             least = fmin(least, share);
@@ -298,7 +308,8 @@ void fig_hydragen_table6(struct figure *f)
 
 /* ---- Figure 3 --------------------------------------------------------------------------------------------- */
 
-static void add_methods(struct figure *f, const struct setting *s, const char *at, double x, int b, int p)
+static void add_methods(struct figure *f, const struct vllm *vllm, const struct setting *s, const char *at,
+                        double x, int b, int p)
 {
     const struct csv *paper = figure_table(f, "paper/hydragen-table3");
     bool fits = setting_fits(f, s, b, p);
@@ -308,18 +319,19 @@ static void add_methods(struct figure *f, const struct setting *s, const char *a
     add_point(f, "flash-attention", at, x, fits ? throughput(f, s, "flash-decoding", b, p) : NAN,
               number_of(printed(f, paper, "flash-attention", b, p)));
     add_point(f, "shared-storage", at, x, throughput(f, s, "flash-attention", b, p), NAN);
-    add_point(f, "vllm", at, x, vllm_throughput(f, s, b, p),
+    add_point(f, "vllm", at, x, vllm_throughput(f, vllm, s, b, p),
               number_of(printed(f, paper, "vllm-no-detokenization", b, p)));
 }
 
 void fig_hydragen_fig3(struct figure *f)
 {
     const struct setting *s = &settings[2];
+    const struct vllm vllm = vllm_fit(f, s);
     enum { LARGE = 1024, AT_2K = 1, LAST = N_PREFIXES - 1 };
     add_panel(f, "prefix of 2048 tokens", LINES, LOG_X, "batch size", "thousand tokens / s");
     bool half = true;
     for (int b = 32; b <= LARGE; b *= 2) {
-        add_methods(f, s, figure_text(f, "%d", b), b, b, AT_2K);
+        add_methods(f, &vllm, s, figure_text(f, "%d", b), b, b, AT_2K);
         half &= throughput(f, s, "hydragen", b, AT_2K) > 0.5 * b / rest_ms(f, 3, b);
     }
     check_match(f);
@@ -328,9 +340,9 @@ void fig_hydragen_fig3(struct figure *f)
     double gain = 0;
     bool most = true;
     for (int p = 0; p < N_PREFIXES; p++) {
-        add_methods(f, s, prefix_name[p], prefix_tokens(s, p), LARGE, p);
+        add_methods(f, &vllm, s, prefix_name[p], prefix_tokens(s, p), LARGE, p);
         double hydragen = throughput(f, s, "hydragen", LARGE, p);
-        gain = fmax(gain, hydragen / vllm_throughput(f, s, LARGE, p));
+        gain = fmax(gain, hydragen / vllm_throughput(f, &vllm, s, LARGE, p));
         most &= hydragen > 0.7 * LARGE / rest_ms(f, 3, LARGE);
     }
     check_match(f);
@@ -338,14 +350,15 @@ void fig_hydragen_fig3(struct figure *f)
     check_headline(
         f, "hydragen-long-prefix-loss",
         100 * (1 - throughput(f, s, "hydragen", LARGE, LAST) / throughput(f, s, "hydragen", LARGE, 0)));
-    check_headline(f, "hydragen-long-prefix-loss-baselines",
-                   100 * (1 - vllm_throughput(f, s, LARGE, LAST) / vllm_throughput(f, s, LARGE, 0)));
+    check_headline(
+        f, "hydragen-long-prefix-loss-baselines",
+        100 * (1 - vllm_throughput(f, &vllm, s, LARGE, LAST) / vllm_throughput(f, &vllm, s, LARGE, 0)));
     check_headline(f, "hydragen-throughput", gain);
     add_note(f,
              "A block of 16 tokens takes vLLM %.3g us on the host without a CUDA graph, %.3g us in one: "
              "fitted to CodeLlama-7B and "
              "-34B.",
-             vllm_block_us(f, s->model, false), vllm_block_us(f, s->model, true));
+             vllm.block_us[false], vllm.block_us[true]);
 }
 
 /* The largest gain over vLLM, of the smaller models. */
@@ -353,15 +366,16 @@ void fig_hydragen_small_models(struct figure *f)
 {
     const struct setting *s = &settings[0];
     add_panel(f, "prefix of 16256 tokens", LINES, LOG_X, "batch size", "throughput over vLLM (x)");
+    const struct vllm vllm = vllm_fit(f, s);
     double most = 0;
     for (int b = 32; b <= 2048; b *= 2) {
-        double x = throughput(f, s, "hydragen", b, 4) / vllm_throughput(f, s, b, 4);
+        double x = throughput(f, s, "hydragen", b, 4) / vllm_throughput(f, &vllm, s, b, 4);
         most = fmax(most, x);
         add_point(f, "hydragen", figure_text(f, "%d", b), b, x, NAN);
     }
     check_grows(f, "hydragen", 0.01);
     add_note(f, "A block of 16 tokens takes vLLM %.4g us on the host: fitted to CodeLlama-13B and -34B.",
-             vllm_block_us(f, s->model, false));
+             vllm.block_us[false]);
     check_headline(f, "hydragen-throughput-small-models", most);
 }
 

@@ -1,6 +1,7 @@
 #include "paper-figs/serving.h"
 
 #include "ref/base.h"
+#include "ref/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,14 +15,10 @@ double load_step_ms(const struct load *l, double in_flight)
     return l->step_ms[i] + slope * (in_flight - l->in_flight[i]);
 }
 
-/* In (0, 1], a different one for each i (Steele, Lea and Flood's SplitMix64). */
+/* In (0, 1], a different one for each i. */
 static double unit(uint64_t i)
 {
-    uint64_t z = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    z ^= z >> 31;
-    return ((double)(z >> 11) + 1) / 9007199254740992.0;
+    return ((double)(rng_mix((i + 1) * UINT64_C(0x9E3779B97F4A7C15)) >> 11) + 1) * 0x1p-53;
 }
 
 static double exponential(uint64_t i, double mean, double least, double most)

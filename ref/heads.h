@@ -71,6 +71,12 @@ static inline int32_t heads_kv_elements(const struct heads *h)
     return h->d_v > 0 ? h->d : 2 * h->d;
 }
 
+/* Bytes of a token's K and V, of all KV heads. */
+static inline int64_t heads_token_bytes(const struct heads *h)
+{
+    return (int64_t)h->h_kv * heads_kv_elements(h) * heads_kv_bytes(h);
+}
+
 static inline bool heads_equal(const struct heads *a, const struct heads *b)
 {
     return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype &&

@@ -5,35 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SHAPE(n, l, hid, hq, hkv, dim, from)                                                                 \
+    .name = n, .layers = l, .hidden = hid, .h_q = hq, .h_kv = hkv, .d = dim, .source = from
 #define MODEL(n, l, hid, hq, hkv, dim, f, v, theta, eps, norm, from)                                         \
-    {.name = n,                                                                                              \
-     .layers = l,                                                                                            \
-     .hidden = hid,                                                                                          \
-     .h_q = hq,                                                                                              \
-     .h_kv = hkv,                                                                                            \
-     .d = dim,                                                                                               \
+    {SHAPE(n, l, hid, hq, hkv, dim, from),                                                                   \
      .ffn = f,                                                                                               \
      .vocab = v,                                                                                             \
      .rope_theta = theta,                                                                                    \
      .norm_eps = eps,                                                                                        \
-     .qk_norm = norm,                                                                                        \
-     .source = from},
+     .qk_norm = norm},
 #define ATTENTION(n, l, hid, hq, hkv, dim, dv, win, win_layers, cap, sink, from)                             \
-    {.name = n,                                                                                              \
-     .layers = l,                                                                                            \
-     .hidden = hid,                                                                                          \
-     .h_q = hq,                                                                                              \
-     .h_kv = hkv,                                                                                            \
-     .d = dim,                                                                                               \
-     .d_v = dv,                                                                                              \
-     .window = win,                                                                                          \
-     .window_layers = win_layers,                                                                            \
-     .soft_cap = cap,                                                                                        \
-     .sinks = sink,                                                                                          \
-     .source = from},
+    {SHAPE(n, l, hid, hq, hkv, dim, from), .d_v = dv,       .window = win,                                   \
+     .window_layers = win_layers,          .soft_cap = cap, .sinks = sink},
 const struct model models[] = {
 #include "ref/models.def"
 };
+#undef SHAPE
 #undef MODEL
 #undef ATTENTION
 const int32_t n_models = sizeof models / sizeof models[0];
@@ -58,11 +45,11 @@ const struct model *model_find(const char *name, struct err *e)
 
 bool model_needs_whole(const struct model *m, struct err *e)
 {
-    return model_is_whole(m) ||
-           err_set(e,
-                   "model %s: attention alone is described; its windows, sinks, soft cap or experts are in no step that is "
-                   "computed (expected a model with a vocab in treeattn list models)",
-                   m->name);
+    return model_is_whole(m) || err_set(e,
+                                        "model %s: attention alone is described; its windows, sinks, soft "
+                                        "cap or experts are in no step that is "
+                                        "computed (expected a model with a vocab in treeattn list models)",
+                                        m->name);
 }
 
 struct heads model_heads(const struct model *m, enum dtype dtype)

@@ -132,7 +132,7 @@ double price_floor(const struct nform *nf, const struct heads *heads)
     for (int32_t k = 0; k < nf->n_queries; k++)
         seeing += nf->at[k] >= 0 && any[nf->at[k]];
     free(any);
-    return tokens * heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads) + seeing * q +
+    return tokens * (double)heads_token_bytes(heads) + seeing * q +
            (double)nf->n_queries * heads->h_q * (double)out_row_bytes(heads);
 }
 
@@ -147,5 +147,5 @@ double price_unseen(const struct plan *p, const struct heads *heads)
                 if (!plan_any_sees(p, g, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1, r - g->run0))
                     tokens += (double)(p->run[r].end - p->run[r].begin);
     }
-    return tokens * heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads);
+    return tokens * (double)heads_token_bytes(heads);
 }

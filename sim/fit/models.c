@@ -51,7 +51,7 @@ static double visible_bytes(const struct plan *p, const struct heads *heads)
     int64_t tokens = 0;
     for (int32_t v = 0; v < p->nf->n_nodes; v++)
         tokens += p->nf->q1[v] > p->nf->q0[v] ? p->nf->len[v] : 0;
-    return 2.0 * (double)tokens * heads->h_kv * heads->d * heads_kv_bytes(heads);
+    return (double)tokens * (double)heads_token_bytes(heads);
 }
 
 static void linear_of(const struct plan *p, const struct heads *heads, const struct machine *mc,

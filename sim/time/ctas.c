@@ -76,7 +76,7 @@ static struct cache cache_new(const struct plan *p, const struct heads *heads, c
         .block = max_i64(BLOCK_TOKENS, tokens / BLOCKS_MOST),
         .private = private_nodes(p),
         .size = mc->l2_bytes,
-        .token_bytes = (double)heads->h_kv * heads_kv_elements(heads) * heads_kv_bytes(heads),
+        .token_bytes = (double)heads_token_bytes(heads),
     };
     for (int32_t i = 0; i < nf->n_nodes; i++)
         c.first[i + 1] = c.first[i] + ceil_div(nf->len[i], c.block);
@@ -196,7 +196,7 @@ static void add_group(struct build *b, int64_t group)
     int64_t gqa = heads_gqa(heads), rows = g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
     double row = (double)heads->d * heads_elt_bytes(heads), kv_row = (double)heads->d * heads_kv_bytes(heads),
-           token = 2 * kv_row;
+           token = (double)heads_token_bytes(heads) / heads->h_kv;
     struct grid_batch x = {
         .flight = (b->kernel->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * kv_row,
         .n = heads->h_kv,

@@ -201,7 +201,7 @@ struct tile_env tile_env_of(const struct plan_env *env)
         .h_kv = env->heads.h_kv,
         .sms = mc->sms,
         .row = (double)env->heads.h_q * env->heads.d * heads_elt_bytes(&env->heads),
-        .token = (double)env->heads.h_kv * heads_kv_elements(&env->heads) * heads_kv_bytes(&env->heads),
+        .token = (double)heads_token_bytes(&env->heads),
         .partial = env->heads.h_q * (heads_d_v(&env->heads) + 1) * 4.0,
         .bandwidth = mc->bandwidth,
         .l2_bandwidth = mc->l2_bandwidth,

@@ -467,24 +467,25 @@ TEST(fast_exp_within_two_ulp)
     ck_assert(isnan(fast_expf(NAN)) && isnan(fast_expf(-NAN)));
 }
 
+static bool same_number(float a, double want)
+{
+    return isnan(want) ? isnan(a) : (double)a == want && !signbit(a) == !signbit(want);
+}
+
 /* The vector conversions give the numbers of ref/'s. */
 TEST(conversions_agree_with_ref)
 {
     for (uint32_t h = 0; h < 65536; h++) {
         float a = f32_from_f16((uint16_t)h), b = f32_from_bf16((uint16_t)h);
         double want_a = f16_to_double((uint16_t)h), want_b = bf16_to_double((uint16_t)h);
-        check_each(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a), "%x",
-                   h);
-        check_each(isnan(want_b) ? isnan(b) : (double)b == want_b && !signbit(b) == !signbit(want_b), "%x",
-                   h);
+        check_each(same_number(a, want_a), "%x", h);
+        check_each(same_number(b, want_b), "%x", h);
     }
     for (int b = 0; b < 256; b++) {
         float a = f32_from_e4m3((uint8_t)b), c = f32_from_e5m2((uint8_t)b);
         double want_a = e4m3_to_double((uint8_t)b), want_c = e5m2_to_double((uint8_t)b);
-        check_each(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a), "%x",
-                   b);
-        check_each(isnan(want_c) ? isnan(c) : (double)c == want_c && !signbit(c) == !signbit(want_c), "%x",
-                   b);
+        check_each(same_number(a, want_a), "%x", b);
+        check_each(same_number(c, want_c), "%x", b);
     }
     for (uint64_t i = 0; i < 1 << 20; i++) {
         uint32_t bits = (uint32_t)rng_u64(1, 2, i);

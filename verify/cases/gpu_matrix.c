@@ -162,8 +162,8 @@ static void add_sharp(struct list *l, bool named)
         }
         struct problem_spec s = x.c.spec;
         s.heads.dtype = gpu_dtypes[i % GPU_TYPES];
+        problem_spec_restrict(&s, ~(UINT32_C(1) << FEATURE_LATENT));
         s.heads.d = s.heads.d <= 64 ? 64 : 128;
-        s.heads.d_v = 0; /* K and V apart */
         add(l, GPU_SHARP, x.c.src, s)->use = x.c.use;
     }
 }
