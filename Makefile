@@ -146,8 +146,8 @@ $(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
 $(HOST_PROGRAM) $(LAB_HOST_PROGRAM):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
-$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -lm -o $@
+$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(FIT) $(addprefix ref/,base.c csv.c decimal.c file.c))
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(GSL_LIBS) -lm -o $@
 
 $(FAULTY): $(call obj,verify/main.c $(addprefix tests/verify/,faulty.c stateful.c) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@

@@ -1,5 +1,7 @@
 #include "paper-figs/deft_terms.h"
 
+#include "sim/fit/least_squares.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,43 +95,29 @@ static void work_of(enum deft_kernel k, const struct deft_counts *c, double *wal
 
 /* ---- least squares ------------------------------------------------------------------------------------------- */
 
-enum { MAX_TERMS = 3 };
-/* Normal equations of rows y ~ sum x[j] coef[j], each divided by its y: relative errors count. */
-struct normal {
-    int n;
-    double a[MAX_TERMS][MAX_TERMS + 1];
+enum { MAX_TERMS = 3, MAX_ROWS = 128 };
+/* Rows y ~ sum x[j] coef[j], of which relative errors count. */
+struct rows {
+    int32_t n, p;
+    double x[MAX_ROWS * MAX_TERMS], y[MAX_ROWS], weight[MAX_ROWS];
 };
 
-static void normal_add(struct normal *m, const double *x, double y)
+static void rows_add(struct rows *r, const double *x, double y)
 {
-    for (int i = 0; i < m->n; i++) {
-        for (int j = 0; j < m->n; j++)
-            m->a[i][j] += x[i] / y * (x[j] / y);
-        m->a[i][m->n] += x[i] / y;
-    }
+    CK(r->n < MAX_ROWS);
+    memcpy(r->x + r->n * r->p, x, (size_t)r->p * sizeof *x);
+    r->y[r->n] = y;
+    r->weight[r->n++] = 1 / (y * y);
 }
 
-static bool normal_solve(struct normal *m, double *coef)
+static bool rows_fit(const struct rows *r, double *coef, struct err *e)
 {
-    for (int i = 0; i < m->n; i++) {
-        int best = i;
-        for (int k = i + 1; k < m->n; k++)
-            best = fabs(m->a[k][i]) > fabs(m->a[best][i]) ? k : best;
-        for (int j = 0; j <= m->n; j++) {
-            double x = m->a[i][j];
-            m->a[i][j] = m->a[best][j];
-            m->a[best][j] = x;
-        }
-        if (!(fabs(m->a[i][i]) > 0))
-            return false;
-        for (int k = 0; k < m->n; k++) {
-            double times = k == i ? 0 : m->a[k][i] / m->a[i][i];
-            for (int j = 0; j <= m->n; j++)
-                m->a[k][j] -= times * m->a[i][j];
-        }
-    }
-    for (int i = 0; i < m->n; i++)
-        coef[i] = m->a[i][m->n] / m->a[i][i];
+    static const char *const name[MAX_TERMS] = {"launches", "walk or read", "read"};
+    const struct fit_data d = {r->n, r->p, r->x, r->y, r->weight, name};
+    struct fit fit;
+    if (!fit_linear(&d, false, &fit, e))
+        return false;
+    memcpy(coef, fit.coef, (size_t)r->p * sizeof *coef);
     return true;
 }
 
@@ -149,7 +137,7 @@ struct deft_terms deft_fit(struct figure *f, bool whole)
     struct deft_terms terms = {0};
     for (int k = 0; k < N_DEFT_KERNELS && !f->err.code; k++) {
         struct deft_kernel_terms *out = &terms.of[k];
-        struct normal m = {.n = k == DEFT_RADIX ? 3 : 2};
+        struct rows rows = {.p = k == DEFT_RADIX ? 3 : 2};
         double steps_ms = 0, n = 0;
         for (int64_t row = -1;
              (row = pick_row(f, t, row, "task", "few-shot", "mode", modes[k], NULL)) >= 0;) {
@@ -164,7 +152,7 @@ struct deft_terms deft_fit(struct figure *f, bool whole)
             double x[MAX_TERMS] = {LAYERS,
                                    LAYERS * (k == DEFT_NODE || k == DEFT_RADIX ? walk : HEADS * read) / steps,
                                    LAYERS * HEADS * read / steps};
-            normal_add(&m, x, attention / steps - LAYERS * append_ms);
+            rows_add(&rows, x, attention / steps - LAYERS * append_ms);
             if (whole)
                 steps_ms += (cell_number(f, t, row, "decode_latency_ms") - attention) / steps -
                             other_ms(f, "data/deft_replay_few_shot", figure_text(f, "fewshot:%s", branches));
@@ -172,10 +160,8 @@ struct deft_terms deft_fit(struct figure *f, bool whole)
             terms.rows++;
         }
         double coef[MAX_TERMS] = {0};
-        if (f->err.code || n <= m.n || !normal_solve(&m, coef)) {
-            err_set(&f->err, "%s: %g runs of %s, too few to fit to", t->name, n, modes[k]);
+        if (f->err.code || !rows_fit(&rows, coef, &f->err))
             break;
-        }
         bool walks = k == DEFT_RADIX || k == DEFT_NODE;
         *out = (struct deft_kernel_terms){coef[0], walks ? coef[1] : 0, walks ? coef[2] : coef[1],
                                           whole ? steps_ms / n / LAYERS : NAN};
@@ -241,21 +227,21 @@ struct deft_unpaged deft_fit_unpaged(struct figure *f)
     const struct csv *paper = figure_fitted(f, "paper/deft-table16"), *replay = figure_table(f, trees),
                      *r = figure_fitted(f, "recorded/deft_release");
     struct deft_unpaged u = {0};
-    struct normal flash = {.n = 1}, medusa = {.n = 2};
+    struct rows flash = {.p = 1}, medusa = {.p = 2};
     for (int i = 0; i < 4; i++) {
         struct deft_counts c = deft_count(f, column[i].source, 0);
         double x[MAX_TERMS] = {LAYERS * HEADS * c.paths / TOKENS};
-        normal_add(&flash, x,
+        rows_add(&flash, x,
                    1e3 * paper_number(f, paper, "attention-latency", "flash-decoding", "", column[i].at));
         x[0] = LAYERS * c.steps;
         x[1] = 1e3 * pick_mean(f, replay, "attention_s", "trace", column[i].source, "strategy", "tree-medusa",
                                NULL);
-        normal_add(&medusa, x,
+        rows_add(&medusa, x,
                    1e3 * paper_number(f, paper, "attention-latency", "tree-medusa", "", column[i].at));
     }
     double coef[2][MAX_TERMS] = {{0}, {0}};
-    if (!f->err.code && !(normal_solve(&flash, coef[0]) && normal_solve(&medusa, coef[1])))
-        err_set(&f->err, "%s: too few columns to fit to", paper->name);
+    if (f->err.code || !rows_fit(&flash, coef[0], &f->err) || !rows_fit(&medusa, coef[1], &f->err))
+        return u;
     u.read = coef[0][0];
     u.launch = coef[1][0];
     u.unfused = coef[1][1];
