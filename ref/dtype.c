@@ -37,8 +37,8 @@ bool dtype_parse_fp8(const char *s, enum dtype *out)
     return parse_among(s, N_DTYPES, N_STORED, out);
 }
 
-/* Where NaN comes from is in the highest bits of its mantissa, as many as all types of 16 bits have. All ones and negative is what memory of
- * a GPU is filled with. */
+/* Where NaN comes from is in the highest bits of its mantissa, as many as all types of 16 bits have. All ones and
+ * negative is what memory of a GPU is filled with. */
 enum { NAN_BITS = 7, NAN_QUIET = 1 << (NAN_BITS - 1), NAN_ALL = (1 << NAN_BITS) - 1 };
 static const int nan_mark[] = {NAN_QUIET, NAN_QUIET | 0x15, NAN_QUIET | 0x2A};
 

@@ -50,7 +50,8 @@ static void link_queries(const struct tree *t, int32_t *before, int32_t *after)
 {
     int32_t n = t->n_queries;
     struct place *sorted = xcalloc((size_t)n, sizeof *sorted);
-    int32_t *taken = xcalloc((size_t)n + 1, sizeof *taken); /* of those that end where sorted[i] is the first, how many have one behind */
+    /* Of the queries that end where sorted[i] is the first: how many have one behind. */
+    int32_t *taken = xcalloc((size_t)n + 1, sizeof *taken);
     for (int32_t q = 0; q < n; q++) {
         sorted[q] = place_of(t, t->query[q].node, t->query[q].upto, q);
         before[q] = after[q] = -1;

@@ -5,7 +5,8 @@
  * agree to the byte. The conventions that both follow:
  *   - a group runs once per KV head; each of its Q tiles reads Q rows once, and K, V and mask of all its
  * tokens
- *   - KV and Q bytes are in the problem's storage types; scales of K and V, a number a head, are not counted; partial O in the slot's type, LSE, maximum and sum
+ *   - KV and Q bytes are in the problem's storage types; scales of K and V, a number a head, are not counted;
+ *     partial O in the slot's type, LSE, maximum and sum
  *     in 4 bytes (8 when the problem is f64, and partial O then too)
  *   - materialised scores count in the storage type of Q, whatever an executor keeps them in
  *   - an on-chip slot is neither written nor read

@@ -82,7 +82,8 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     ck_assert_int_eq(total("passed"), 12);
 }
 
-/* Features are given to those who name them, windows not to who is given what queries share; the others get cases without, and are not asked about those that have one. */
+/* Features are given to those who name them, windows not to who is given what queries share. The others get cases without, and are
+ * not asked about those that have one. */
 LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
 {
     if (getenv("TREEATTN_QUICK") && _i != VIEW_slots && _i != VIEW_extend && _i != VIEW_tree)

@@ -59,9 +59,10 @@ struct view_data {
     int64_t n_rows;
     const struct plan *plan; /* that it was made of */
 };
-/* The tensors of a view: "q" [n, h_q, d], "k" and "v", of those in 8 bits "k_scale" and "v_scale" [h_kv], and those of views.def. Of KV_INTERLEAVED there is "kv" in the place of the
- * two, of KV_STRIDES "kv" [elements], "kv_shape" [4] as of NHD, and "kv_strides" [2, 5]: of K and V offset, and strides. The plan is NULL but for VIEW_plan. False
- * with a sentence in *why, if the view cannot say the case. Free with view_free. */
+/* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. Of K and V in 8 bits there are "k_scale" and "v_scale"
+ * [h_kv]. Of KV_INTERLEAVED there is "kv" in the place of the two. Of KV_STRIDES there are "kv" [elements], "kv_shape" [4] as of NHD,
+ * and "kv_strides" [2, 5]: of K and V offset, and strides. The plan is NULL but for VIEW_plan. False with a sentence in *why, if the
+ * view cannot say the case. Free with view_free. */
 bool view_make(enum view view, const struct view_form *form, const struct problem *p, const struct plan *plan,
                struct view_data *out, struct err *why);
 /* The same for the groups of a plan, each a segment as of VIEW_masked, without a mask where all see all. Rows are the queries of

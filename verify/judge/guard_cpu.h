@@ -1,8 +1,8 @@
 /*
  * guard_cpu.h - one run of a kernel that may be anybody's: it writes O and LSE and nothing else that it is given.
  *
- * O and LSE lie between canaries. Q, the sinks, the scales, the pages of K and V that have tokens, and the page table must have the same sums
- * before and after a run. The problem's numbers, the tree, its normal form and the plan are compared with copies, and the
+ * O and LSE lie between canaries. Q, the sinks, the scales, the pages of K and V that have tokens, and the page table
+ * must have the same sums before and after a run. The problem's numbers, the tree, its normal form and the plan are compared with copies, and the
  * rounding mode of the calling thread with what it was. A problem belongs to one thread at a time, and every run is checked
  * when it ends. So what was written was written by the kernel that ran last.
  */

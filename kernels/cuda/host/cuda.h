@@ -8,7 +8,8 @@
  * buffers that a run reads or writes besides the plan belong to the caller, partial results too (cuda_workspace). So a harness
  * can put canaries around each of them.
  *
- * The planner never sees Q, K, V or what is in the page table. It sees whether there are sinks, not what they are. A plan made once runs on new contents of the same shape.
+ * The planner never sees Q, K, V or what is in the page table. It sees whether there are sinks, not what they are.
+ * A plan made once runs on new contents of the same shape.
  *
  * Built without nvcc, or run without a GPU, everything here that needs one fails with one sentence and EXIT_MISSING. A program of
  * your own links with -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++ behind libtreeattn.a.
