@@ -64,7 +64,10 @@ REF := $(wildcard ref/*.c)
 TRACE_SOURCES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 NO_FIT := sim/fit/no_gsl.c # in its place in a program that is given away
-SIM := $(filter-out $(FIT) $(NO_FIT),$(wildcard sim/*.c sim/*/*.c))
+ENGINE := $(wildcard sim/engine/*.c) # the library for serving engines, with the planners it needs compiled once more
+ENGINE_PLANNERS := $(addprefix ref/,base.c decimal.c dtype_name.c nform.c tree.c) $(addprefix sim/,plan.c plan_merge.c strategy.c vtree.c) \
+  $(wildcard sim/strategies/*.c) $(addprefix sim/time/,machine.c tiles.c treeattn_cost.c)
+SIM := $(filter-out $(FIT) $(NO_FIT) $(ENGINE),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/judge/*.c verify/faults/*.c)
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
@@ -87,9 +90,12 @@ PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so arithmetic.so old.so lat
 STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
 DRAWER := $(BUILD)/paper-figs/figures
+ENGINE_SO := $(BUILD)/libtreeattn.so.1
+# A program elsewhere that links it, as pkg-config says
+REPLAY := $(BUILD)/tests/engine/replay
 
 .PHONY: all
-all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) ## build build/treeattn and the programs that load code of others for it
+all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) ## build build/treeattn, the programs that load code of others for it, and the library for engines
 
 # Before the first file: are the packages there, and can BUILD be written?
 needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
@@ -140,13 +146,25 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
-HOST_SHARED_O := $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
+# Only what an engine calls is in it: its own functions are exported, and all that nothing of them reaches is left out. What planners
+# free is an arena's (sim/engine/arena.h).
+ENGINE_O := $(patsubst %.c,$(BUILD)/engine/%.o,$(ENGINE) $(ENGINE_PLANNERS))
+ENGINE_LDFLAGS = -shared -Wl,-soname,libtreeattn.so.1 -Wl,--version-script=sim/engine/treeattn.map -Wl,--gc-sections -Wl,--wrap=free,--wrap=qsort
+$(BUILD)/engine/%.o: %.c | $(BUILD)/needs-build
+	@mkdir -p $(@D)
+	$(call say,CC,$< -fPIC)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(HIDDEN) -fPIC -ffunction-sections -fdata-sections -MMD -MP -c $< -o $@
+$(filter-out %/sim/engine/engine.o,$(ENGINE_O)): HIDDEN := -fvisibility=hidden
+$(ENGINE_SO): $(ENGINE_O) sim/engine/treeattn.map
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $(SANFLAGS) $(COVFLAGS) $(ENGINE_LDFLAGS) $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) -lm -o $@
+-include $(ENGINE_O:.o=.d)
+
+HOST_SHARED_O := $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c memory.c dtype.c dtype_name.c json_text.c))
 $(HOST_PROGRAM): $(call obj,$(HOST)) $(HOST_SHARED_O)
 $(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
 $(HOST_PROGRAM) $(LAB_HOST_PROGRAM):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
-$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(FIT) $(addprefix ref/,base.c csv.c decimal.c file.c))
+$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(FIT) $(addprefix ref/,base.c memory.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(GSL_LIBS) -lm -o $@
 
 $(FAULTY): $(call obj,verify/main.c $(addprefix tests/verify/,faulty.c stateful.c) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
@@ -156,7 +174,7 @@ $(FAULTY): $(call obj,verify/main.c $(addprefix tests/verify/,faulty.c stateful.
 $(BUILD)/libwings.a: $(call obj,$(WINGS))
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(PLUGINS)
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(PLUGINS) $(REPLAY)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 $(BUILD)/tests/plugin/old.so: OWN_CPPFLAGS := -DPLUGIN_OLD
@@ -198,6 +216,49 @@ $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 $(BUILD)/verify/lab/session.o: tests/labs/include/lab.h
 $(BUILD)/verify/lab/readmes.o: $(wildcard tests/labs/L*/README.md)
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
+
+# ---- installation: below DESTDIR, for PREFIX --------------------------------------------------------------
+PREFIX ?= /usr/local
+VERSION := 1.0.0
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+# $(call put,MODE,FILES,FOLDER)
+put = mkdir -p $(3) && install -m $(1) $(2) $(3)
+# $(call install_into,PREFIX AS FILES KNOW IT,FOLDER IN FRONT OF IT)
+define install_into
+	$(Q)$(call put,755,$(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM),$(1)$(BINDIR))
+	$(Q)$(call put,644,$(ENGINE_SO),$(1)$(LIBDIR))
+	$(Q)ln -sf libtreeattn.so.1 $(1)$(LIBDIR)/libtreeattn.so
+	$(Q)$(call put,644,sim/engine/treeattn.h verify/child/treeattn_plugin.h,$(1)$(INCLUDEDIR))
+	$(Q)mkdir -p $(1)$(LIBDIR)/pkgconfig
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	  sim/engine/treeattn.pc.in >$(1)$(LIBDIR)/pkgconfig/treeattn.pc
+	$(Q)$(call put,644,verify/child/treeattn.py,$(1)$(DATADIR)/treeattn)
+endef
+INSTALLED = $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc) \
+  $(addprefix $(INCLUDEDIR)/,treeattn.h treeattn_plugin.h) $(DATADIR)/treeattn/treeattn.py
+
+.PHONY: install
+install: all ## install into PREFIX (/usr/local), below DESTDIR: programs, libtreeattn.so.1, headers, treeattn.py
+	$(call install_into,$(DESTDIR))
+
+.PHONY: uninstall
+uninstall: ## remove what install put there
+	$(Q)rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	$(Q)rmdir $(DESTDIR)$(DATADIR)/treeattn 2>/dev/null || true
+
+# An installation for the tests, and what it takes to build against it.
+STAGE := $(abspath $(BUILD))/installed
+$(STAGE)/done: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) sim/engine/treeattn.h verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
+	$(call install_into,$(STAGE))
+	$(Q)touch $@
+STAGED = PKG_CONFIG_LIBDIR=$(STAGE)$(LIBDIR)/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(STAGE)
+$(REPLAY) $(BUILD)/tests/engine/fuzz: $(BUILD)/tests/engine/%: tests/engine/%.c $(STAGE)/done | $(BUILD)/needs-tests
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror $(SANFLAGS) $(if $(SANFLAGS),-DFUZZ_SANITIZED) $< $$($(STAGED) pkg-config --cflags --libs treeattn) \
+	  -lpthread -Wl,-rpath,'$$ORIGIN/../../installed$(LIBDIR)' -o $@
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
 install = $(Q)CC='$(CC)' tests/packages.sh --install
@@ -295,7 +356,7 @@ check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(DRAWER) $(RUNNER) 
 	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest
-check-rest: check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in check-labs-dist ## what is no suite
+check-rest: check-layers check-headers check-example check-engine check-fuzz cuda-static check-verify check-stand-in check-labs-dist ## what is no suite
 
 .PHONY: check-layers
 check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow; nothing in the library that is not its own
@@ -333,6 +394,25 @@ $(BUILD)/tests/example_outside: $(EXAMPLE) $(BUILD)/libtreeattn.a
 .PHONY: check-example
 check-example: $(BUILD)/tests/example_outside ## a program elsewhere that uses the library
 	$(Q)$<
+
+# With threads, all of the library is compiled once more for the thread sanitizer.
+TSAN_FLAGS := -std=gnu11 -O1 -g -fsanitize=thread -I. -D_GNU_SOURCE
+$(BUILD)/engine-threads/%.o: %.c | $(BUILD)/needs-build
+	@mkdir -p $(@D)
+	$(call say,CC,$< -fsanitize=thread)$(CC) $(TSAN_FLAGS) -fPIC -ffp-contract=off -MMD -MP -c $< -o $@
+ENGINE_THREADS_O := $(patsubst %.c,$(BUILD)/engine-threads/%.o,$(ENGINE) $(ENGINE_PLANNERS))
+-include $(ENGINE_THREADS_O:.o=.d)
+$(BUILD)/engine-threads/libtreeattn.so.1: $(ENGINE_THREADS_O) sim/engine/treeattn.map
+	$(call say,LINK,$@)$(CC) -fsanitize=thread $(ENGINE_LDFLAGS) $(filter %.o,$^) -lm -o $@
+$(BUILD)/engine-threads/fuzz: tests/engine/fuzz.c $(BUILD)/engine-threads/libtreeattn.so.1
+	$(call say,CC,$<)$(CC) $(TSAN_FLAGS) -DFUZZ_SANITIZED -Isim/engine $^ -lpthread -Wl,-rpath,'$$ORIGIN' -o $@
+
+.PHONY: check-engine
+check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz) ## the library for engines: its symbols, a million block tables, threads, times
+	$(Q)$(if $(SAN)$(COV),,tests/engine/symbols.sh $(ENGINE_SO))
+	$(Q)$(BUILD)/tests/engine/fuzz $(if $(SAN)$(COV),20000,1000000)
+	$(Q)$(BUILD)/tests/engine/fuzz drawn
+	$(Q)$(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz 40000 1 8 && $(BUILD)/tests/engine/fuzz bench)
 
 # Kernels that are not here are no news in a check.
 but_cuda := 2> >(grep -v '^not here: ' >&2)
@@ -455,7 +535,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(WINGS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h */*/*.h kernels/cuda/*/*.h tests/fuzz/*.c)
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(WINGS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(ENGINE) $(wildcard tests/engine/*.c) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h */*/*.h kernels/cuda/*/*.h tests/fuzz/*.c)
 
 .PHONY: clean
 clean: ## remove everything that was built
