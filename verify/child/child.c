@@ -160,6 +160,15 @@ static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct
     return true;
 }
 
+bool child_arithmetic(const char *text, size_t size, struct kernel_arithmetic *a, struct err *e)
+{
+    json_error_t at;
+    json_t *o = json_loadb(text, size, JSON_REJECT_DUPLICATES, &at);
+    bool good = json_is_object(o) ? read_arithmetic(o, a, e) : err_set(e, "no JSON object (%.80s)", o ? "another value" : at.text);
+    json_decref(o);
+    return good;
+}
+
 static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
 {
     static const char *const lse[] = {"none", "e", "2"}, *const order[] = {"qh", "hq"},
@@ -295,18 +304,6 @@ static bool takes(const struct kernel *k, const struct child_caps *c, const stru
 /* ---- the answer --------------------------------------------------------------------------------------- */
 
 /* Element i; the file need not align what it holds. */
-static double lse_at(const struct tensor *lse, int64_t i)
-{
-    double x;
-    float f;
-    if (lse->type == EL_F64) {
-        memcpy(&x, (char *)lse->data + i * 8, sizeof x);
-        return x;
-    }
-    memcpy(&f, (char *)lse->data + i * 4, sizeof f);
-    return (double)f;
-}
-
 /* O and LSE as the child wrote them, into ours; its row i is ours of order[i], if that is not NULL. */
 static enum run_end take_answer(const struct child_caps *c, const struct heads *h, const int32_t *order,
                                 const char *path, struct output *out, struct err *why)
@@ -350,7 +347,7 @@ static enum run_end take_answer(const struct child_caps *c, const struct heads *
         memcpy((char *)out->o + (size_t)q * o_bytes, (char *)o->data + (size_t)i * o_bytes, o_bytes);
         for (int64_t k = 0; k < h->h_q && c->lse_unit != 0; k++) {
             int64_t at = c->lse_by_head ? k * n + i : i * h->h_q + k;
-            double x = lse_at(lse, at);
+            double x = tensor_float(lse, at);
             if (c->empty_is_plus_inf && x == INFINITY)
                 x = -INFINITY;
             output_set_lse(out, q * h->h_q + k, x * c->lse_unit);

@@ -43,6 +43,9 @@ struct child_limits {
     enum tail tail;
 };
 
+/* The part of a first line that says how the kernel computes, as text: {"probability":"bf16","sum_block":64}. */
+bool child_arithmetic(const char *text, size_t size, struct kernel_arithmetic *a, struct err *e);
+
 struct children;
 /* The first child is started, so that a command that is no child is known at once. NULL with *e set. `option` is what calls
  * it on a command line of treeattn verify: "--exec 'CMD'". */

@@ -30,6 +30,18 @@ int64_t tensor_bytes(const struct tensor *t)
     return tensor_elements(t) * element_size[t->type];
 }
 
+double tensor_float(const struct tensor *t, int64_t i)
+{
+    double x;
+    float narrow;
+    if (t->type == EL_F64) {
+        memcpy(&x, (char *)t->data + i * 8, sizeof x);
+        return x;
+    }
+    memcpy(&narrow, (char *)t->data + i * 4, sizeof narrow);
+    return (double)narrow;
+}
+
 const char *tensor_shape_text(const struct tensor *t, char text[TENSOR_SHAPE_TEXT])
 {
     int n = 0;

@@ -26,6 +26,8 @@ struct tensor {
 };
 int64_t tensor_elements(const struct tensor *t);
 int64_t tensor_bytes(const struct tensor *t);
+/* Element i of one of F32 or F64, which need not be aligned. */
+double tensor_float(const struct tensor *t, int64_t i);
 /* "3 x 8 x 64" */
 enum { TENSOR_SHAPE_TEXT = 96 };
 const char *tensor_shape_text(const struct tensor *t, char text[TENSOR_SHAPE_TEXT]);

@@ -40,6 +40,8 @@ class Case:
 
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1"}
+_TORCH = (("float64", "F64"), ("float32", "F32"), ("float16", "F16"), ("bfloat16", "BF16"), ("int64", "I64"), ("int32", "I32"), ("uint8", "U8"),
+          ("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2"))
 _NAME = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
@@ -274,6 +276,69 @@ def main(*functions):
     program = os.environ.get("TREEATTN", "treeattn")
     command = "exec %s %s" % (_quote(sys.executable), _quote(os.path.abspath(sys.argv[0])))
     os.execvp(program, [program, "verify", "--exec", command] + sys.argv[1:])
+
+
+def record(path, q=None, k=None, v=None, o=None, lse=None, lse_base="e", scale=None, declares=None, **more):
+    """A step of a running engine into a new file, for `treeattn judge`. Tensors of torch or numpy:
+
+    q, o [queries, heads, d]; k, v [pages, page, KV heads, d], of which only the pages in use are kept; lse [queries, heads].
+    more: block_table and seq_lens, or kv_indptr, kv_indices and kv_last_page_len; query_start_loc (several queries a request);
+    soft_cap, window, sinks, k_scale, v_scale. declares: how your kernel computes, dict(probability="bf16", sum_block=64).
+    """
+
+    def host(x):
+        return x.detach().cpu() if hasattr(x, "detach") else x
+
+    def entry(x, kind=None):
+        if hasattr(x, "detach"):
+            import torch
+
+            names = {getattr(torch, t): n for t, n in _TORCH if hasattr(torch, t)}
+            x = x.detach().cpu().contiguous()
+            if kind:
+                x = x.to({n: t for t, n in names.items()}[kind])
+            return kind or names[x.dtype], tuple(x.shape), x.reshape(-1).view(torch.uint8).numpy().tobytes()
+        import numpy as np
+
+        x = np.ascontiguousarray(x, _NUMPY[kind] if kind else None)
+        return kind or {d: n for n, d in _NUMPY.items() if n[0] != "B" and n[:2] != "F8"}[x.dtype.str.replace("|", "")], x.shape, x.tobytes()
+
+    tensors, lists = {}, {"block_table": None, "kv_indices": None}
+    for name, x in more.items():
+        if name in ("soft_cap", "window"):
+            tensors[name] = ("F64", (1,), struct.pack("<d", x)) if name == "soft_cap" else ("I64", (1,), struct.pack("<q", x))
+        elif x is not None and name not in lists:
+            tensors[name] = entry(x, "F32" if name in ("sinks", "k_scale", "v_scale") else None)
+    name = "block_table" if more.get("block_table") is not None else "kv_indices"
+    pages = host(more[name])
+    if k is not None:  # the pages in use, numbered anew; a row of a block table is junk behind its last page
+        import numpy as np
+
+        pages = np.array(pages, np.int64)
+        used = np.ones(pages.shape, bool)
+        if name == "block_table":
+            used = np.arange(pages.shape[1])[None] * k.shape[1] < np.array(host(more["seq_lens"]), np.int64)[:, None]
+        kept, number = np.unique(pages[used], return_inverse=True)
+        pages = np.full(pages.shape, -1, np.int64)
+        pages[used] = number.reshape(-1)
+        pages = pages.astype(np.int32)
+        if hasattr(k, "detach"):
+            import torch
+
+            kept = torch.from_numpy(kept).to(k.device)
+        tensors["k"], tensors["v"] = entry(k[kept]), entry(v[kept])
+    tensors[name] = entry(pages)
+    for key, x in (("q", q), ("o", o)):
+        if x is not None:
+            tensors[key] = entry(x)
+    if lse is not None:
+        tensors["lse"] = entry(lse * (0.6931471805599453 if str(lse_base) == "2" else 1), "F32")
+    if scale is not None:
+        tensors["scale"] = ("F64", (1,), struct.pack("<d", scale))
+    if declares is not None:
+        text = json.dumps(declares).encode()
+        tensors["declares"] = ("U8", (len(text),), text)
+    _write(path, tensors)
 
 
 def _quote(s):
