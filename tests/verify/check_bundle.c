@@ -239,7 +239,7 @@ static void step_free(struct step *x)
     tensors_free(&x->file);
     output_free(x->out);
     problem_free(x->p);
-    page_lists_free(&x->lists);
+    request_pages_free(&x->lists);
     tree_free(x->t);
     free(x->path);
 }
