@@ -350,9 +350,11 @@ static bool is_wanted(const struct example *x)
 static void start(struct example *x, const char *folder)
 {
     static const char faulty[] = "build/tests/treeattn-faulty";
-    char *command = xstrdup(x->command), *many = strstr(command, "--trees 500");
-    if (many)
-        memcpy(many, "--trees 5  ", strlen("--trees 500"));
+    static const char all_cases[] =
+        "verify -q --seed 7"; /* its totals are not compared, and `make check` runs the like */
+    char *command = xstrdup(x->command);
+    if (strstr(command, all_cases))
+        command = replaced(command, all_cases, "verify -q --seed 7 --trees 5 --no-sharp");
     if (x->demo) {
         free(command);
         command = xstrdup("build/treeattn $(sed -n 's/.*$(PROGRAM) compare/compare/p' Makefile)");
