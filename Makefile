@@ -116,7 +116,7 @@ says = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 FORCE:
 
 # The program knows its commit; no other file is compiled again for it.
-COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),unknown)
+COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),$(shell cat tests/package/commit 2>/dev/null),unknown)
 $(BUILD)/commit: FORCE
 	$(call says,$(COMMIT))
 $(BUILD)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEATTN_COMMIT='"$(COMMIT)"'
@@ -224,6 +224,12 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+# Made of the tables of options, headers and READMEs
+MANUALS := treeattn.1 treeattn.3 treeattn_plugin.3 treeattn-child.7
+$(BUILD)/man/done: $(PROGRAM) $(wildcard verify/cli/man/*) sim/engine/treeattn.h verify/child/treeattn_plugin.h verify/child/README.md
+	$(Q)verify/cli/man/pages.sh $(PROGRAM) $(VERSION) $$($(SOURCE_DATE); date -u -d @$$SOURCE_DATE_EPOCH +%Y-%m-%d) $(BUILD)/man
+	$(Q)touch $@
 # $(call put,MODE,FILES,FOLDER)
 put = mkdir -p $(3) && install -m $(1) $(2) $(3)
 # $(call install_into,PREFIX AS FILES KNOW IT,FOLDER IN FRONT OF IT)
@@ -236,12 +242,15 @@ define install_into
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 	  sim/engine/treeattn.pc.in >$(1)$(LIBDIR)/pkgconfig/treeattn.pc
 	$(Q)$(call put,644,verify/child/treeattn.py,$(1)$(DATADIR)/treeattn)
+	$(Q)for page in $(MANUALS); do mkdir -p $(1)$(MANDIR)/man$${page##*.} && install -m 644 $(BUILD)/man/$$page $(1)$(MANDIR)/man$${page##*.}/ || exit 1; done
+	$(Q)mkdir -p $(1)$(DATADIR)/bash-completion/completions && install -m 644 $(BUILD)/man/treeattn.bash $(1)$(DATADIR)/bash-completion/completions/treeattn
 endef
-INSTALLED = $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc) \
+INSTALLED = $(foreach page,$(MANUALS),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) $(DATADIR)/bash-completion/completions/treeattn \
+  $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc) \
   $(addprefix $(INCLUDEDIR)/,treeattn.h treeattn_plugin.h) $(DATADIR)/treeattn/treeattn.py
 
 .PHONY: install
-install: all ## install into PREFIX (/usr/local), below DESTDIR: programs, libtreeattn.so.1, headers, treeattn.py
+install: all $(BUILD)/man/done ## install into PREFIX (/usr/local), below DESTDIR: programs, libtreeattn.so.1, headers, man pages, completion
 	$(call install_into,$(DESTDIR))
 
 .PHONY: uninstall
@@ -249,9 +258,13 @@ uninstall: ## remove what install put there
 	$(Q)rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	$(Q)rmdir $(DESTDIR)$(DATADIR)/treeattn 2>/dev/null || true
 
+.PHONY: dist
+dist: ## the sources of the last commit, the same bytes from any checkout: DIST (build/dist), with SHA256SUMS
+	$(Q)tests/package/dist.sh $(VERSION) $(or $(DIST),$(BUILD)/dist)
+
 # An installation for the tests, and what it takes to build against it.
 STAGE := $(abspath $(BUILD))/installed
-$(STAGE)/done: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) sim/engine/treeattn.h verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
+$(STAGE)/done: $(BUILD)/man/done $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) sim/engine/treeattn.h verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
 	$(call install_into,$(STAGE))
 	$(Q)touch $@
 STAGED = PKG_CONFIG_LIBDIR=$(STAGE)$(LIBDIR)/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(STAGE)
@@ -287,7 +300,8 @@ lab: $(PROGRAM) $(LAB_HOST_PROGRAM) ## judge lab N (N=1), tests/labs/LN/lab.c or
 # What students get needs libc alone, a compiler beside it, and runs on any processor of its kind.
 LABS_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64,native)
 LABS_NAME = treeattn-labs-$(COMMIT)
-LABS_DATE = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null)),0)
+# For what must be the same bytes from the same commit
+SOURCE_DATE = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null)),0)
 CLANG := $(findstring clang,$(CC))
 LABS_LDLIBS = -static-libgcc -Wl,--build-id=none -Wl,-Bstatic -ljansson -lgomp -Wl,-Bdynamic -lm -ldl -lpthread
 .PHONY: labs-dist
@@ -296,7 +310,7 @@ labs-dist: ## the labs for students, without sources and solutions: build-labs/t
 
 .PHONY: labs-packed
 labs-packed: $(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host
-	$(Q)$(LABS_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs $(LABS_NAME) $(BUILD)
+	$(Q)$(SOURCE_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs $(LABS_NAME) $(BUILD)
 	@echo $(BUILD)/$(LABS_NAME).tar.gz
 
 SECRET ?= # a number that students do not know
@@ -356,7 +370,7 @@ check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(DRAWER) $(RUNNER) 
 	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest
-check-rest: check-layers check-headers check-example check-engine check-fuzz cuda-static check-verify check-stand-in check-labs-dist ## what is no suite
+check-rest: check-layers check-headers check-example check-engine check-install check-fuzz cuda-static check-verify check-stand-in check-labs-dist ## what is no suite
 
 .PHONY: check-layers
 check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow; nothing in the library that is not its own
@@ -381,7 +395,7 @@ check-labs-dist:
 	$(Q)$(MAKE) --no-print-directory BUILD=build-labs NVCC= check-labs-dist
 else
 check-labs-dist: $(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host ## what students get works alone, and has no answers; twice the same bytes
-	$(Q)for i in 1 2; do $(LABS_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs treeattn-labs $(BUILD)/labs/$$i || exit 1; done
+	$(Q)for i in 1 2; do $(SOURCE_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs treeattn-labs $(BUILD)/labs/$$i || exit 1; done
 	$(Q)cmp $(BUILD)/labs/1/treeattn-labs.tar.gz $(BUILD)/labs/2/treeattn-labs.tar.gz
 	$(Q)tests/labs_dist.sh $(BUILD)/labs/1/treeattn-labs.tar.gz
 endif
@@ -413,6 +427,11 @@ check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/e
 	$(Q)$(BUILD)/tests/engine/fuzz $(if $(SAN)$(COV),20000,1000000)
 	$(Q)$(BUILD)/tests/engine/fuzz drawn
 	$(Q)$(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz 40000 1 8 && $(BUILD)/tests/engine/fuzz bench)
+
+.PHONY: check-install
+check-install: $(STAGE)/done ## what is installed is enough for a plug-in, an engine, a reader and a shell; two archives of the sources are equal
+	$(Q)$(if $(SAN)$(COV),,CC='$(CC)' tests/package/install.sh $(STAGE) $(PREFIX))
+	$(Q)tests/package/twice.sh $(BUILD)/twice $(VERSION)
 
 # Kernels that are not here are no news in a check.
 but_cuda := 2> >(grep -v '^not here: ' >&2)

@@ -169,6 +169,12 @@ int main(int argc, char **argv)
         print_help(stdout);
         return cmd_printed();
     }
+    if (strcmp(name, "--help=words") == 0) { /* for manual.h */
+        for (int i = 0; i < N_COMMANDS; i++)
+            if (commands[i].run)
+                puts(commands[i].name);
+        return cmd_printed();
+    }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         print_version();
         return cmd_printed();

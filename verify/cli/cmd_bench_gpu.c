@@ -3,6 +3,7 @@
  */
 #include "verify/bench/bench_gpu.h"
 #include "verify/cli/cmd.h"
+#include "verify/io/environment.h"
 #include "verify/io/origin.h"
 #include "verify/io/progress.h"
 
@@ -162,10 +163,13 @@ static void print_head(FILE *f, const char *lead, int argc, char **argv, const s
                        const struct cuda_caps *c)
 {
     char date[ORIGIN_DATE], *command = origin_command(argv[0], argc, argv), *device = origin_device(c);
+    char *machine = environment_line();
     origin_date(date);
     fprintf(f, "%s%s\n%sdevice %s, commit %s, %s\n", lead, command, lead, device, origin_commit(), date);
+    fprintf(f, "%senvironment %s\n", lead, machine);
     free(command);
     free(device);
+    free(machine);
     fprintf(f,
             "%smeasured here: read %.0f GB/s, copy %.0f GB/s (read + written), bf16 8192^3 product %.0f "
             "TFLOP/s\n",

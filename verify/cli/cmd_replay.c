@@ -3,6 +3,7 @@
  */
 #include "kernels/cuda/host/cuda.h"
 #include "verify/cli/cmd.h"
+#include "verify/io/environment.h"
 #include "verify/io/origin.h"
 #include "verify/model/coefficient_file.h"
 #include "verify/replay/jobs.h"
@@ -218,8 +219,11 @@ static bool run_and_print(struct replay_args *a, struct replay_run *run, const c
     a->rows.about = about;
     bool good = replay_jobs_run(run, &a->rows, e) && outfile_open(&out, a->out.path, e);
     if (good) {
-        if (a->out.style == STYLE_CSV)
-            fprintf(out.f, "# %s\n# %s\n", what, about);
+        if (a->out.style == STYLE_CSV) {
+            char *machine = environment_line();
+            fprintf(out.f, "# %s\n# %s\n# environment %s\n", what, about, machine);
+            free(machine);
+        }
         replay_print(run, out.f, a->out.style);
         good = outfile_close(&out, true, e) && replay_jobs_check(run, e);
     }

@@ -1,5 +1,6 @@
 #include "verify/cli/options.h"
 #include "verify/cli/cmd.h"
+#include "verify/cli/manual.h"
 #include "verify/io/text.h"
 
 #include <inttypes.h>
@@ -218,6 +219,19 @@ static void teach(const struct options *o, const char *command)
     exit(EXIT_BAD_INPUT);
 }
 
+char *options_text(const struct opt *x)
+{
+    bool lists = x->kind == OPT_WORD && x->help[strlen(x->help) - 1] == ':';
+    char *list = lists ? word_list(x) : xstrdup("");
+    char *def = x->zero  ? xasprintf(" (default 0: %s)", x->zero)
+                : x->def ? xasprintf(" (default %s)", x->def)
+                         : xstrdup("");
+    char *text = xasprintf("%s%s%s%s", x->help, lists ? " " : "", list, def);
+    free(def);
+    free(list);
+    return text;
+}
+
 static void print_option(const struct opt *x)
 {
     char letter[8] = "    ";
@@ -229,16 +243,9 @@ static void print_option(const struct opt *x)
         at = 0;
     }
     printf("%*s", HELP_COLUMN - at, "");
-    bool lists = x->kind == OPT_WORD && x->help[strlen(x->help) - 1] == ':';
-    char *list = lists ? word_list(x) : xstrdup("");
-    char *def = x->zero  ? xasprintf(" (default 0: %s)", x->zero)
-                : x->def ? xasprintf(" (default %s)", x->def)
-                         : xstrdup("");
-    char *help = xasprintf("%s%s%s%s", x->help, lists ? " " : "", list, def);
+    char *help = options_text(x);
     print_wrapped(stdout, HELP_COLUMN, HELP_COLUMN, help);
     free(help);
-    free(def);
-    free(list);
 }
 
 static void print_help(const struct options *o, const char *command)
@@ -256,6 +263,20 @@ static void print_help(const struct options *o, const char *command)
         putchar('\n');
         print_wrapped(stdout, 0, 0, o->details);
     }
+}
+
+/* Prints and exits, if the argument asks for help in any form. */
+static void answer_help(const struct options *o, const char *command, const char *arg)
+{
+    if (strcmp(arg, "--help") == 0 || strcmp(arg, "-?") == 0)
+        print_help(o, command);
+    else if (strcmp(arg, "--help=man") == 0)
+        manual_print(o, command);
+    else if (strcmp(arg, "--help=words") == 0)
+        manual_print_words(o);
+    else
+        return;
+    exit(cmd_printed());
 }
 
 /* ---- parsing ------------------------------------------------------------------------------------------- */
@@ -344,10 +365,8 @@ bool options_parse(struct options *o, int argc, char **argv, struct err *e)
             o->word[o->n_words++] = arg;
         } else if (strcmp(arg, "--") == 0) {
             options = false;
-        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-?") == 0) {
-            print_help(o, argv[0]);
-            exit(cmd_printed());
         } else {
+            answer_help(o, argv[0], arg);
             good = arg[1] == '-' ? take_long(o, argc, argv, &i, e) : take_letters(o, argc, argv, &i, e);
         }
     }

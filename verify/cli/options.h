@@ -98,9 +98,12 @@ void options_default(struct options *o, const char *name, const char *def, const
 
 /*
  * Read argv[1 ..]; argv[0] is the command's name. False with *e set at the first thing that is wrong. --help prints and
- * exits with 0. Where nothing is given and something is needed, it says what the command is for and exits with 2.
+ * exits with 0, and so do --help=man and --help=words (manual.h). Where nothing is given and something is needed, it says what the command is for and exits with 2.
  */
 bool options_parse(struct options *o, int argc, char **argv, struct err *e);
+
+/* What the help says of an option: its text, its words, its default. Free it. */
+char *options_text(const struct opt *x);
 
 /* Is a name near enough to a wrong word to be suggested? */
 bool options_near(const char *word, const char *name);
