@@ -2,7 +2,6 @@
 #include "sim/engine/engine.h"
 #include "ref/nform.h"
 #include "sim/strategies/treeattn.h"
-#include "sim/strategy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -419,23 +418,39 @@ static struct plan_env env_of(const struct ta_shape *shape, struct machine *mach
     return (struct plan_env){.heads = h, .machine = machine};
 }
 
+/* The strategy that the text names, with all options that it chooses by itself for this tree. */
+static struct strategy_use use_of(const struct ta_ctx *c, const char *text, const struct nform *nf,
+                                  const struct plan_env *env)
+{
+    struct strategy_use use = strategy_default(&strategy_treeattn);
+    struct err e = {0};
+    if (text && strcmp(text, "again") == 0) {
+        if (!c->last.s)
+            arena_fail(TA_BAD_INPUT,
+                       "no plan was made that could be made again (expected another strategy first)");
+        return c->last;
+    }
+    if (text && strcmp(text, "auto") != 0)
+        must(strategy_parse(text, &use, &e), &e);
+    return strategy_chosen(&use, nf, env);
+}
+
 static void make_plan(struct ta_ctx *c, const struct ta_shape *shape, const char *strategy,
                       struct ta_packed *out)
 {
     struct machine machine;
-    struct strategy_use use = strategy_default(&strategy_treeattn);
-    struct err e = {0};
     char why[WHY_MAX];
     need_tree(c);
     if (!out)
         arena_fail(TA_BAD_INPUT, "nowhere to put the plan");
     struct plan_env env = env_of(shape, &machine);
-    if (strategy && strcmp(strategy, "auto") != 0)
-        must(strategy_parse(strategy, &use, &e), &e);
-    struct plan *p = strategy_plan(&use, nform_new(&c->tree), &env, why);
+    struct nform *nf = nform_new(&c->tree);
+    struct strategy_use use = use_of(c, strategy, nf, &env);
+    struct plan *p = strategy_plan(&use, nf, &env, why);
     if (!p)
         arena_fail(TA_DOES_NOT_APPLY, "%s: %.*s", use.s->name, ARENA_WHY / 2, why);
     pack_plan(c, p);
+    c->last = use;
     give(out, &c->packed, sizeof c->packed);
 }
 

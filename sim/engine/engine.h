@@ -6,6 +6,7 @@
 #include "sim/engine/arena.h"
 #include "sim/engine/prefix_tree.h"
 #include "sim/plan.h"
+#include "sim/strategy.h"
 
 BEGIN_C
 
@@ -29,6 +30,8 @@ struct ta_ctx {
     int64_t n_pages;                   /* of the tree */
     int32_t page_size;
     bool valid; /* there is a tree */
+    struct strategy_use
+        last; /* what the last plan was made by, with all that it chose; s NULL: there is none */
     struct ta_packed packed;
     int32_t *words; /* [limits.plan_words] */
     void *memory;   /* of all of it, as the system gave it */

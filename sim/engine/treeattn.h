@@ -220,7 +220,8 @@ struct ta_packed {
 /*
  * The plan of the context's tree by a strategy of `treeattn list strategies`: "pat", or with options,
  * "pat:rule=artifact". "auto", or NULL, is the plan of treeattn's own strategy that its cost model of the machine
- * finds cheapest.
+ * finds cheapest. "again" is the strategy of the last plan, with the options that it chose then: an engine lets
+ * "auto" choose now and then, and plans the steps between by "again", which takes a fraction of the time.
  */
 int ta_plan(struct ta_ctx *c, const struct ta_shape *shape, const char *strategy, struct ta_packed *out);
 
