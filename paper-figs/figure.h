@@ -77,9 +77,29 @@ struct figure_def {
 extern const struct figure_def figure_defs[];
 extern const int32_t n_figure_defs;
 
+/* A cell of a figure's tables that its function has read. */
+struct reading {
+    int32_t table;
+    int64_t row;
+    int32_t column;
+};
+
+/*
+ * A figure that is made to see what its numbers rest on (why.h): its tables are those of another one, which has read them. Every
+ * reading is kept in *read. Numbers among nudged[0 .. n_nudged), which are in order, are a little larger than they are.
+ */
+struct watch {
+    const struct figure *lender; /* NULL: tables are read from files */
+    struct reading *read;
+    int64_t n_read, cap_read;
+    const struct reading *nudged;
+    int64_t n_nudged;
+};
+
 struct figure {
     const struct figure_def *def;
     const struct places *places;
+    struct watch *watch; /* NULL: nobody wants to know */
     int32_t n_tables, n_panels, n_points, n_checks, n_notes, n_strings, n_factors;
     int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_notes, cap_strings, cap_factors;
     struct csv **table;
@@ -95,7 +115,10 @@ struct figure {
 
 /* Run the function of a definition; free with figure_clear. After an error there are no checks. */
 void figure_make(const struct figure_def *def, const struct places *places, struct figure *f);
+void figure_make_watched(const struct figure_def *def, const struct places *places, struct figure *f, struct watch *watch);
 void figure_clear(struct figure *f);
+/* Order of readings. */
+int reading_compare(const void *a, const void *b);
 /* The worst grade of all checks; TREND at best where no number is compared; BEYOND where no paper has the figure; NO_DATA after
  * an error. */
 enum verdict figure_verdict(const struct figure *f);

@@ -5,6 +5,7 @@
  * needs is missing.
  */
 #include "paper-figs/figure.h"
+#include "paper-figs/why.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,7 +19,7 @@
 enum { MAX_ONLY = 64 };
 struct args {
     struct places places;
-    const char *program, *only[MAX_ONLY];
+    const char *program, *only[MAX_ONLY], *why, *cell; /* why: a figure, of which one cell is to be explained */
     int n_only, jobs;
     bool no_data, no_drawing, kept;
 };
@@ -31,6 +32,7 @@ static const char help[] =
     "  -o, --out DIR       where index.html, FIGURES.md and drawn/ go (default paper-figs)\n"
     "  -p, --program FILE  treeattn (default build/treeattn)\n"
     "  -f, --only LIST     this figure, or those that have this in their id, without the pages: ID,PART,..\n"
+    "  -w, --why ID CELL   what a number of this figure rests on: rows, commands, commits; CELL: a row of its CSV, from 1, or SERIES@AT\n"
     "      --no-data       draw from the data that is there\n"
     "      --no-drawing    pages and CSV alone, no gnuplot\n"
     "      --kept          make the data that is committed, which needs DeFT's traces, and draw nothing\n"
@@ -51,9 +53,10 @@ static bool read_options(struct args *a, int argc, char **argv)
                                             {"kept", no_argument, NULL, OPT_KEPT},
                                             {"traces", required_argument, NULL, OPT_TRACES},
                                             {"jobs", required_argument, NULL, 'j'},
+                                            {"why", required_argument, NULL, 'w'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
-    for (int key; (key = getopt_long(argc, argv, "o:p:f:j:h", options, NULL)) >= 0;)
+    for (int key; (key = getopt_long(argc, argv, "o:p:f:j:w:h", options, NULL)) >= 0;)
         switch (key) {
         case OPT_ROOT:
             a->places.root = optarg;
@@ -89,13 +92,20 @@ static bool read_options(struct args *a, int argc, char **argv)
         case 'j':
             a->jobs = atoi(optarg);
             break;
+        case 'w':
+            a->why = a->only[0] = optarg;
+            a->n_only = 1;
+            break;
         case 'h':
             fputs(help, stdout);
             exit(EXIT_GOOD);
         default:
             return false;
         }
-    const char *wrong = a->n_only > MAX_ONLY ? "more than 64 names in --only"
+    if (a->why && optind < argc)
+        a->cell = argv[optind++];
+    const char *wrong = a->why && !a->cell ? "--why without a cell (expected a row of the figure's CSV, from 1, or SERIES@AT)"
+                        : a->n_only > MAX_ONLY ? "more than 64 names in --only"
                         : a->jobs < 1        ? "--jobs (expected 1 or more)"
                         : optind < argc      ? "an argument that is no option (see figures --help)"
                                              : NULL;
@@ -216,7 +226,7 @@ static int check_places(const struct args *a)
     if (!here)
         fprintf(stderr, "figures: %s/paper: %s (expected to run at the top of the sources, or --root)\n",
                 a->places.root, strerror(errno));
-    else if (!a->no_drawing && !a->kept && !has_gnuplot())
+    else if (!a->no_drawing && !a->kept && !a->why && !has_gnuplot())
         fprintf(stderr, "figures: no gnuplot (expected it to be installed: make deps, or --no-drawing)\n");
     else
         return EXIT_GOOD;
@@ -351,6 +361,8 @@ int main(int argc, char **argv)
     code = a.no_data ? EXIT_GOOD : make_data(&a);
     if (a.kept || code == EXIT_MISSING)
         return code;
+    if (a.why)
+        return why(a.why, a.cell, &a.places);
     bool good = code == EXIT_GOOD;
 
     struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
