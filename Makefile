@@ -342,6 +342,12 @@ figures-data: ## make paper-figs/data anew from DeFT's traces in the folder TRAC
 figures-gpu: $(if $(GPU_PROGRAM),,$(PROGRAM)) $(DRAWER) ## on a GPU: measure on this card what figures are drawn from, and draw them beside the committed ones: build/figures-gpu
 	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) FIGURES=$(DRAWER) paper-figs/measured/measure.sh $(BUILD)/figures-gpu
 
+.PHONY: artifact
+artifact: ## does it work, and do the figures come out again? Three stages (STAGES="1 2 3"), and a table at the end
+	$(install) BUILD
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) all $(DRAWER)
+	$(Q)tests/package/artifact.sh $(PROGRAM) $(DRAWER) $(BUILD)/artifact
+
 # ---- GPU -------------------------------------------------------------------------------------------------
 # Beside other checks the objects are made by the one make that runs: two would write the same files.
 .PHONY: cuda-static
