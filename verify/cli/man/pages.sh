@@ -27,7 +27,9 @@ header verify/child/treeattn_plugin.h treeattn_plugin "a kernel of your own, to 
 {
     head_line TREEATTN-CHILD 7 "Miscellaneous"
     printf '.SH NAME\ntreeattn\\-child \\- kernels that treeattn judges, in processes of their own\n.SH DESCRIPTION\n'
-    awk -f $here/roff.awk verify/child/README.md
+    # as it is where it is installed
+    sed -e 's| -I verify/child||; s|build/treeattn|treeattn|g; s|PYTHONPATH=verify/child|PYTHONPATH=PREFIX/share/treeattn|' verify/child/README.md |
+        awk -f $here/roff.awk
 } >"$out/treeattn-child.7"
 {
     echo '# bash completion for treeattn; made from its tables of options'

@@ -9,15 +9,27 @@ function inline(s,    out, n, part, i) {
     while (match(s, /\[[^]]*\]\([^)]*\)/)) {
         out = substr(s, RSTART, RLENGTH)
         sub(/^\[/, "", out)
-        sub(/\]\(.*$/, "", out)
+        sub(/\]\([^)]*\)$/, "", out)
         s = substr(s, 1, RSTART - 1) out substr(s, RSTART + RLENGTH)
     }
-    gsub(/\*\*/, "", s)
     n = split(s, part, "`") # every second part is code
     out = ""
-    for (i = 1; i <= n; i++)
-        out = out (i % 2 ? escaped(part[i]) : "\\fB" escaped(part[i]) "\\fR")
+    for (i = 1; i <= n; i++) {
+        s = escaped(part[i])
+        if (i % 2) {
+            gsub(/\*\*/, "", s)
+            while (match(s, /\*[A-Za-z][^*]*\*/))
+                s = substr(s, 1, RSTART - 1) "\\fI" substr(s, RSTART + 1, RLENGTH - 2) "\\fR" substr(s, RSTART + RLENGTH)
+        }
+        out = out (i % 2 ? s : "\\fB" s "\\fR")
+    }
     return out ~ /^[.']/ ? "\\&" out : out
+}
+# Lines of a paragraph are one text, for a link or a word in italics may go on in the next.
+function flush() {
+    if (text != "")
+        print inline(text)
+    text = ""
 }
 function end_code() {
     if (code)
@@ -32,20 +44,30 @@ function begin_code() {
 as == "header" && NR == 1 && /^\/\*/ { comment = 1; next }
 as == "header" && comment && /^ \*\// {
     comment = 0
+    flush()
     end_code()
     begin_code()
     next
 }
 as == "header" && comment { sub(/^ \* ?/, ""); }
 as == "header" && !comment { print escaped($0); next }
-/^    / { begin_code(); print escaped(substr($0, 5)); next }
-/^$/ { if (code) blank = 1; else gap = 1; next }
-code && blank && /^[^ ]/ { end_code(); blank = 0; gap = 1 }
-{ end_code(); blank = 0 }
-/^# / { next }
-/^## / { print ".SH " toupper(substr($0, 4)); gap = 0; next }
+/^    / {
+    flush()
+    begin_code()
+    if (blank)
+        print ""
+    blank = 0
+    print escaped(substr($0, 5))
+    next
+}
+/^$/ { flush(); if (code) blank = 1; else gap = 1; next }
+code { end_code(); gap = 1 }
+{ blank = 0 }
+/^# / { flush(); next }
+/^## / { flush(); print ".SH " toupper(substr($0, 4)); gap = 0; next }
 /^\|[-|]*\|$/ { next }
 /^\|/ {
+    flush()
     n = split($0, cell, / *\| */)
     if (!table++) # the headings
         next
@@ -55,6 +77,12 @@ code && blank && /^[^ ]/ { end_code(); blank = 0; gap = 1 }
     next
 }
 { table = 0 }
-/^- / { print ".IP \\(bu 2\n" inline(substr($0, 3)); gap = 0; next }
-{ sub(/^ +/, ""); if (gap) print ".PP"; gap = 0; print inline($0) }
-END { end_code() }
+/^- / { flush(); print ".IP \\(bu 2"; text = substr($0, 3); gap = 0; next }
+{
+    sub(/^ +/, "")
+    if (gap)
+        print ".PP"
+    gap = 0
+    text = text (text == "" ? "" : " ") $0
+}
+END { flush(); end_code() }
