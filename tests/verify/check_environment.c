@@ -40,7 +40,7 @@ TEST(an_environment_says_what_is_known)
         return;
     json_t *x = environment_with("#!/bin/sh\n"
                                  "case \"$*\" in *' -i 3') ;; *) exit 1 ;; esac\n"
-                                 "echo 'NVIDIA H200, 580.159.04, 96.00.BC, 143771, 1980, 3201, [N/A], "
+                                 "echo 'NVIDIA H200, 580.159.04, [N/A], 143771, 1980, 3201, [N/A], "
                                  "650.00, 700.50, Enabled, Disabled, [N/A]'\n",
                                  "CUDA_VISIBLE_DEVICES=3,1");
     ck_assert_str_eq(json_string_value(fact(x, "gpu", "name")), "NVIDIA H200");
@@ -50,6 +50,7 @@ TEST(an_environment_says_what_is_known)
     ck_assert_int_eq(json_integer_value(fact(x, "gpu", "power_cap_w")), 650);
     ck_assert(json_real_value(fact(x, "gpu", "power_cap_w_default")) == 700.5);
     ck_assert(json_is_null(fact(x, "gpu", "sm_mhz_applications")));
+    ck_assert(json_is_null(fact(x, "gpu", "vbios")));
     ck_assert(json_is_true(fact(x, "gpu", "ecc")));
     ck_assert(json_is_false(fact(x, "gpu", "persistence")));
     ck_assert(json_is_null(fact(x, "gpu", "mig")));
