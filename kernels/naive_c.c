@@ -252,7 +252,7 @@ const struct kernel kernel_naive_c = {
     .about = "one query at a time in plain loops and double precision; for reading and for a second opinion; "
              "counts nothing",
     .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8 |
-                1 << FEATURE_LATENT,
+                1 << FEATURE_LATENT | 1 << FEATURE_NARROW_V,
     .sum_run = 1, /* in double: as if it added one by one without an error */
     .merges_at_once = true,
     .supports = naive_supports,

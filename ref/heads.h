@@ -14,9 +14,10 @@ struct heads {
     int32_t h_q, h_kv, d; /* query heads, a multiple of the KV heads; elements of a head */
     enum dtype dtype;     /* of Q, K, V and O in storage */
     enum dtype kv_fp8; /* DT_E4M3 or DT_E5M2: of K and V instead; any other: they are as Q (heads_kv_dtype) */
-    /* 0: V is stored apart, and has d elements, as O. Else V is the first d_v elements of K's row, which is stored once, and O has
-     * d_v: multi-head latent attention, absorbed (DeepSeek V2, section 2.1). */
+    /* 0: V is stored apart, and has d elements, as O. Else V and O have d_v. V is then the first d_v elements of K's row, which is
+     * stored once: multi-head latent attention, absorbed (DeepSeek V2, section 2.1). */
     int32_t d_v;
+    bool v_apart; /* or, with d_v, V is stored apart as well: the same, not absorbed (192 and 128 elements) */
 };
 
 /* Query heads per KV head: a group of n queries has n times as many rows. */
@@ -59,6 +60,12 @@ static inline int32_t heads_float_bytes(const struct heads *h)
     return h->dtype == DT_F64 ? 8 : 4;
 }
 
+/* Is V a part of K's row? */
+static inline bool heads_v_in_k(const struct heads *h)
+{
+    return h->d_v > 0 && !h->v_apart;
+}
+
 /* Elements of a head of V and of O. */
 static inline int32_t heads_d_v(const struct heads *h)
 {
@@ -68,7 +75,7 @@ static inline int32_t heads_d_v(const struct heads *h)
 /* Elements of K and V together that are stored, and read, for a token and a KV head. */
 static inline int32_t heads_kv_elements(const struct heads *h)
 {
-    return h->d_v > 0 ? h->d : 2 * h->d;
+    return heads_v_in_k(h) ? h->d : h->d + heads_d_v(h);
 }
 
 /* Bytes of a token's K and V, of all KV heads. */
@@ -80,7 +87,8 @@ static inline int64_t heads_token_bytes(const struct heads *h)
 static inline bool heads_equal(const struct heads *a, const struct heads *b)
 {
     return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype &&
-           heads_kv_dtype(a) == heads_kv_dtype(b) && heads_d_v(a) == heads_d_v(b);
+           heads_kv_dtype(a) == heads_kv_dtype(b) && heads_d_v(a) == heads_d_v(b) &&
+           heads_v_in_k(a) == heads_v_in_k(b);
 }
 
 #ifdef __cplusplus

@@ -18,7 +18,7 @@ const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "id
 const char *const feature_name[N_FEATURES] = {
     [FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks", [FEATURE_WINDOW] = "window",
     [FEATURE_E4M3] = "e4m3",        [FEATURE_E5M2] = "e5m2",   [FEATURE_HEAD_SCALES] = "headscales",
-    [FEATURE_LATENT] = "latent"};
+    [FEATURE_LATENT] = "latent",   [FEATURE_NARROW_V] = "narrowv"};
 
 void features_list(char out[FEATURES_LISTED])
 {
@@ -56,7 +56,7 @@ static uint32_t features_of(bool soft_cap, bool sinks, bool window, const struct
     return (uint32_t)soft_cap << FEATURE_SOFT_CAP | (uint32_t)sinks << FEATURE_SINKS |
            (uint32_t)window << FEATURE_WINDOW | (uint32_t)(kv == DT_E4M3) << FEATURE_E4M3 |
            (uint32_t)(kv == DT_E5M2) << FEATURE_E5M2 | (uint32_t)head_scales << FEATURE_HEAD_SCALES |
-           (uint32_t)(h->d_v > 0) << FEATURE_LATENT;
+           (uint32_t)heads_v_in_k(h) << FEATURE_LATENT | (uint32_t)(h->d_v > 0 && h->v_apart) << FEATURE_NARROW_V;
 }
 
 uint32_t problem_features(const struct problem *p)
@@ -80,8 +80,9 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
     s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
     if (!(features >> FEATURE_WINDOW & 1))
         s->window = 0;
-    if (!(features >> FEATURE_LATENT & 1)) {
+    if (!(features >> (s->heads.v_apart ? FEATURE_NARROW_V : FEATURE_LATENT) & 1)) {
         s->heads.d_v = 0;
+        s->heads.v_apart = false;
         s->heads.d = (int32_t)min_i64(s->heads.d, PROBLEM_MAX_D);
     }
     enum dtype kv = heads_kv_dtype(&s->heads);
@@ -89,6 +90,11 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
         (kv == DT_E5M2 && !(features >> FEATURE_E5M2 & 1)))
         s->heads.kv_fp8 = DT_F64;
     s->head_scales = s->head_scales && heads_fp8(&s->heads) && (features >> FEATURE_HEAD_SCALES & 1);
+}
+
+int32_t problem_usual_d_v(const struct heads *h)
+{
+    return h->d - h->d / (h->v_apart ? 3 : 9);
 }
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
@@ -126,9 +132,11 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
 {
     if (!problem_heads_check(s->heads.h_q, s->heads.h_kv, e))
         return false;
-    int32_t most = s->heads.d_v > 0 ? PROBLEM_MAX_ROW : PROBLEM_MAX_D;
+    int32_t most = heads_v_in_k(&s->heads) ? PROBLEM_MAX_ROW : PROBLEM_MAX_D;
     if (s->heads.d < 1 || s->heads.d > most)
         return err_set(e, "head size %" PRId32 " (expected 1 to %" PRId32 ")", s->heads.d, most);
+    if (s->heads.v_apart && (s->heads.d_v < 1 || s->heads.d_v > s->heads.d))
+        return err_set(e, "V of %" PRId32 " elements (expected 1 to %" PRId32 ", as K has)", s->heads.d_v, s->heads.d);
     if (s->heads.d_v < 0 || s->heads.d_v > s->heads.d)
         return err_set(e, "V of %" PRId32 " elements in K's row (expected 1 to %" PRId32 ", or 0 for a V of its own)",
                        s->heads.d_v, s->heads.d);
@@ -431,7 +439,7 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
                 int32_t h = (int32_t)(x / p->heads.d);
-                bool in_v = x % p->heads.d < heads_d_v(&p->heads), latent = p->heads.d_v > 0;
+                bool in_v = x % p->heads.d < heads_d_v(&p->heads), latent = heads_v_in_k(&p->heads);
                 double k = latent && in_v && s->fill == FILL_COUNT ? v_value(s, node, index, x)
                                                                    : k_value(s, node, index, x),
                        v = latent ? k : v_value(s, node, index, x);
@@ -551,7 +559,7 @@ struct problem *problem_shell(const struct tree *t, const struct problem_spec *s
         draw_sinks(p, s);
     if (heads_fp8(&s->heads)) {
         p->k_scale = draw_scales(p, s, SPAN_K);
-        p->v_scale = draw_scales(p, s, s->heads.d_v > 0 ? SPAN_K : SPAN_V);
+        p->v_scale = draw_scales(p, s, heads_v_in_k(&s->heads) ? SPAN_K : SPAN_V);
     }
     return p;
 }
@@ -625,6 +633,8 @@ struct problem *problem_without_nan(const struct problem *p)
     struct problem *x = problem_copy(p);
     replace_nan(heads_kv_dtype(&x->heads), x->k, pool_elements(x), 1);
     replace_nan(heads_kv_dtype(&x->heads), x->v, pool_elements(x), 2);
+    if (heads_v_in_k(&x->heads))
+        memcpy(x->v, x->k, (size_t)pool_elements(x) * (size_t)heads_kv_bytes(&x->heads));
     return x;
 }
 

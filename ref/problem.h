@@ -48,10 +48,11 @@ enum feature {
     FEATURE_E5M2,
     FEATURE_HEAD_SCALES, /* and these scales differ from KV head to KV head */
     FEATURE_LATENT,      /* V is the first elements of K's row (heads.d_v) */
+    FEATURE_NARROW_V,    /* V is stored apart, and has fewer elements than K (heads.d_v) */
     N_FEATURES
 };
 extern const char
-    *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window", "e4m3", "e5m2", "headscales", "latent" */
+    *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window", "e4m3", "e5m2", "headscales", "latent", "narrowv" */
 /* Those that say how K and V are stored: a problem has one of the first two at most, and the third with one of them alone. */
 #define FEATURES_FP8                                                                                         \
     (UINT32_C(1) << FEATURE_E4M3 | UINT32_C(1) << FEATURE_E5M2 | UINT32_C(1) << FEATURE_HEAD_SCALES)
@@ -94,8 +95,8 @@ struct problem {
     int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
     int32_t *page_table; /* [page_off[n_nodes]] physical page, 0 .. n_pages - 1; PAGE_POISON where poisoned */
     void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
-    /* [n_pages * page_size][h_kv][d] of heads_kv_dtype. With heads.d_v the first d_v elements of v's rows are those of k's, for who
-     * looks at V alone, and the others are NaN: who knows the feature reads k once. */
+    /* [n_pages * page_size][h_kv][d] of heads_kv_dtype. With heads.d_v the first d_v elements of v's rows are V, and the others are
+     * NaN. Where V is in K's row they are those of k's, for who looks at V alone: who knows the feature reads k once. */
     void *k, *v;
     /* [h_kv], above 0, or NULL where K and V are as Q: K and V are what is stored, times that. The products are exact in double. */
     float *k_scale, *v_scale;
@@ -142,6 +143,9 @@ uint32_t problem_features(const struct problem *p);
 uint32_t problem_spec_features(const struct problem_spec *s);
 /* Takes away all but these; heads longer than PROBLEM_MAX_D, which latent attention alone has, become as long as that. */
 void problem_spec_restrict(struct problem_spec *s, uint32_t features);
+
+/* What V has of so many elements of K: 512 of 576 in K's row, 128 of 192 apart, as DeepSeek V2 and V3 have it. */
+int32_t problem_usual_d_v(const struct heads *h);
 
 /* The logit of a product q.k. */
 static inline double problem_logit(const struct problem *p, double dot)

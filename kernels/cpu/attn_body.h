@@ -431,7 +431,7 @@ static bool item_fused(struct tile *t, struct err *e)
                 for (int32_t c = 0; c < t->d_v; c++)
                     t->acc[i * t->d_v + c] *= shrink;
         }
-        product_pv(t, p->heads.d_v > 0 ? k : load_kv(t, p->v, t->d_v, n_seg, cols, t->v_buf), cols,
+        product_pv(t, heads_v_in_k(&p->heads) ? k : load_kv(t, p->v, t->d_v, n_seg, cols, t->v_buf), cols,
                    t->s, t->acc, t0 == 0);
         count_tile(t, cols, n_visible);
     }
@@ -500,7 +500,7 @@ static bool item_unfused(struct tile *t, struct err *e)
         t1 = min_i64(t0 + step, g->n_kv);
         if (!kv_segments(p, t->a->plan->nf, &c, t1 - t0, t->seg, &n_seg, e))
             return false;
-        product_pv(t, load_kv(t, p->heads.d_v > 0 ? p->k : p->v, t->d_v, n_seg, t1 - t0, t->v_buf), t1 - t0,
+        product_pv(t, load_kv(t, heads_v_in_k(&p->heads) ? p->k : p->v, t->d_v, n_seg, t1 - t0, t->v_buf), t1 - t0,
                    t->s + t0, t->part, true);
         add_part(t, t0 == 0);
     }

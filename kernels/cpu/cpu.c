@@ -332,7 +332,7 @@ const struct kernel kernel_cpu = {
         "tile by tile in C and OpenBLAS, all cores; online softmax in fp32 (fp64 for f64); counts its ledger",
     .ready = blas_load,
     .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8 |
-                1 << FEATURE_LATENT,
+                1 << FEATURE_LATENT | 1 << FEATURE_NARROW_V,
     .sum_run = 128,
     .merges_at_once = true,
     .supports = cpu_supports,

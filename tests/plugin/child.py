@@ -15,7 +15,7 @@ def fp8_numbers(mantissa, bias):
 
 
 FP8 = {"e4m3": fp8_numbers(3, 7), "e5m2": fp8_numbers(2, 15)}
-KV = ("e4m3", "e5m2", "headscales")
+KV = ("e4m3", "e5m2", "headscales", "latent", "narrowv")
 
 
 def numbers(c, x, scale):
@@ -27,14 +27,14 @@ def numbers(c, x, scale):
 def numpy_paged(c):
     n, heads, d = c.q.shape
     wide = np.float64 if c.dtype == "f64" else np.float32
-    o, lse = np.zeros((n, heads, d), wide), np.full((n, heads), -np.inf, wide)
+    o, lse = np.zeros((n, heads, c.head_dim_v), wide), np.full((n, heads), -np.inf, wide)
     for i in range(n):
         pages = c.kv_indices[c.kv_indptr[i] : c.kv_indptr[i + 1]]
         if len(pages) == 0:
             continue
         tokens = (len(pages) - 1) * c.page_size + c.last_page_len[i]
         k, v = (
-            numbers(c, x[pages].reshape(-1, c.kv_heads, d)[:tokens], scale).astype(wide)
+            numbers(c, x[pages].reshape(-1, c.kv_heads, x.shape[-1])[:tokens], scale).astype(wide)
             for x, scale in ((c.k, c.k_scale), (c.v, c.v_scale))
         )
         for h in range(heads):

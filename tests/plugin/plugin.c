@@ -204,6 +204,15 @@ static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
     return (slot * c->n_kv_heads + head) * c->head_dim;
 }
 
+/* Of V's rows, which are a part of K's, or have a length of their own. */
+static int64_t element_of_v(const struct ta_case *c, int64_t slot, int32_t head)
+{
+    struct ta_case own = *c;
+    if (c->v.data != c->k.data)
+        own.head_dim = c->head_dim_v;
+    return element(&own, slot, head);
+}
+
 /* What K and V of a head are multiplied by: 1 where they have no scales. */
 struct scales {
     const float *k, *v;
@@ -237,30 +246,30 @@ static int64_t runs; /* calls of run() */
 
 static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
 {
-    int32_t d = c->head_dim, kv_head = is("PLUGIN_DOES", "modulo") ? head % c->n_kv_heads
+    int32_t d = c->head_dim, d_v = c->head_dim_v, kv_head = is("PLUGIN_DOES", "modulo") ? head % c->n_kv_heads
                                                                    : head / (c->n_heads / c->n_kv_heads);
     double max = -INFINITY, sum = 0, o[512] = {0};
     struct scales of = scales_of(c);
     double k_scale = scaled(of.k, kv_head), v_scale = scaled(of.v, kv_head);
     for (int64_t j = 0; j < n; j++) {
-        int64_t at = element(c, slot[j], kv_head);
+        int64_t at = element(c, slot[j], kv_head), at_v = element_of_v(c, slot[j], kv_head);
         double logit = 0;
         for (int32_t i = 0; i < d; i++)
             logit += get(&c->q, ((int64_t)q * c->n_heads + head) * d + i) * get(&c->k, at + i);
         logit = capped(c->soft_cap, c->scale * k_scale * logit);
         double most = logit > max ? logit : max, keep = exp(max - most), add = exp(logit - most);
-        for (int32_t i = 0; i < d; i++)
-            o[i] = keep * o[i] + add * v_scale * get(&c->v, at + i);
+        for (int32_t i = 0; i < d_v; i++)
+            o[i] = keep * o[i] + add * v_scale * get(&c->v, at_v + i);
         sum = keep * sum + add;
         max = most;
     }
     if (is("PLUGIN_DOES", "read tails"))
         for (int64_t j = n ? slot[n - 1] + 1 : 0; j % c->page_size; j++)
-            for (int32_t i = 0; i < d; i++)
-                o[i] += 0 * get(&c->v, element(c, j, kv_head) + i);
+            for (int32_t i = 0; i < d_v; i++)
+                o[i] += 0 * get(&c->v, element_of_v(c, j, kv_head) + i);
     double sink = sink_of(c, head), with = sink > max ? sink : max;
     if (sink > -INFINITY) {
-        for (int32_t i = 0; i < d; i++)
+        for (int32_t i = 0; i < d_v; i++)
             o[i] *= n > 0 ? exp(max - with) : 1;
         sum = (n > 0 ? exp(max - with) * sum : 0) + exp(sink - with);
         max = with;
@@ -270,8 +279,8 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
             ? 1 + 0x1p-52
         : (is("PLUGIN_DOES", "second run") && runs > 1) || (is("PLUGIN_DOES", "41 alone") && n != 41) ? 2
                                                                                                       : 1;
-    for (int32_t i = 0; i < d; i++)
-        put(&c->o, ((int64_t)q * c->n_heads + head) * d + i, sum > 0 ? more * o[i] / sum : 0);
+    for (int32_t i = 0; i < d_v; i++)
+        put(&c->o, ((int64_t)q * c->n_heads + head) * d_v + i, sum > 0 ? more * o[i] / sum : 0);
     double lse = sum > 0                      ? (max + log(sum)) / (is("PLUGIN_LSE", "2") ? log(2) : 1)
                  : is("PLUGIN_EMPTY", "+inf") ? INFINITY
                                               : -INFINITY;
@@ -310,7 +319,8 @@ static int64_t lse_place(int64_t q, int64_t head, int64_t n, int64_t heads)
 
 static int partial(const struct ta_partial *c, char why[TA_WHY])
 {
-    int64_t d = c->head_dim, heads = c->n_heads, n = c->n_tokens;
+    int64_t d = c->head_dim, d_v = c->head_dim_v, heads = c->n_heads, n = c->n_tokens,
+            of_v = c->v.data == c->k.data ? d : d_v; /* elements from row to row */
     double *p = malloc((size_t)(n + 1) * sizeof *p);
     (void)why;
     for (int64_t row = 0; row < c->n_queries * heads; row++) {
@@ -325,12 +335,12 @@ static int partial(const struct ta_partial *c, char why[TA_WHY])
                 p[j] = -INFINITY;
         }
         double lse = softmax(p, n);
-        for (int64_t i = 0; i < d; i++) {
+        for (int64_t i = 0; i < d_v; i++) {
             double o = 0;
             for (int64_t j = 0; j < n; j++)
                 if (p[j] > 0)
-                    o += p[j] * get(&c->v, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
-            put(&c->o, row * d + i, scaled(c->v_scale, kv_head) * o);
+                    o += p[j] * get(&c->v, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * of_v + i);
+            put(&c->o, row * d_v + i, scaled(c->v_scale, kv_head) * o);
         }
         /* by head, the rows of this group are a part of all */
         int64_t at = is("PLUGIN_ORDER", "hq") ? row % heads * c->lse.strides[0] + q : row;
@@ -382,10 +392,10 @@ static double attend(const struct ta_case *c, int64_t row, const int64_t *slot, 
         p[j] = capped(c->soft_cap, p[j]);
     }
     double lse = softmax(p, n);
-    for (int32_t i = 0; i < d; i++) {
+    for (int32_t i = 0; i < c->head_dim_v; i++) {
         o[i] = 0;
         for (int64_t j = 0; j < n; j++)
-            o[i] += p[j] * scaled(of.v, kv_head) * get(&c->v, element(c, slot[j], kv_head) + i);
+            o[i] += p[j] * scaled(of.v, kv_head) * get(&c->v, element_of_v(c, slot[j], kv_head) + i);
     }
     free(p);
     return lse;
@@ -396,8 +406,8 @@ static void put_row(const struct ta_case *c, int64_t row, const double *o, doubl
     double sink = sink_of(c, row % c->n_heads), with = lse > sink ? lse : sink;
     if (sink > -INFINITY)
         with += log(exp(lse - with) + exp(sink - with));
-    for (int32_t i = 0; i < c->head_dim; i++)
-        put(&c->o, row * c->head_dim + i, lse > -INFINITY ? o[i] * exp(lse - with) : 0);
+    for (int32_t i = 0; i < c->head_dim_v; i++)
+        put(&c->o, row * c->head_dim_v + i, lse > -INFINITY ? o[i] * exp(lse - with) : 0);
     lse = with;
     put(&c->lse, lse_place(row / c->n_heads, row % c->n_heads, c->n_queries, c->n_heads),
         lse == -INFINITY ? empty_lse() : lse / lse_unit());
@@ -413,7 +423,7 @@ static void plan_groups(const struct ta_case *c, int32_t launch, double *room, i
     const int64_t *begin = ta_find(c, "run_begin")->data, *end = ta_find(c, "run_end")->data,
                   *ptr = ta_find(c, "node_page_ptr")->data;
     const uint8_t *mask = ta_find(c, "group_mask")->data;
-    int64_t d = c->head_dim, heads = c->n_heads;
+    int64_t d = c->head_dim_v, heads = c->n_heads;
     for (int64_t g = 0; g + 1 < ta_find(c, "group_query_ptr")->shape[0]; g++)
         for (int64_t k = 0; k < query_ptr[g + 1] - query_ptr[g] && ta_i32(c, "group_launch")[g] == launch;
              k++) {
@@ -440,7 +450,7 @@ static void plan_groups(const struct ta_case *c, int32_t launch, double *room, i
 static void plan_merges(const struct ta_case *c, int32_t launch, double *room)
 {
     const int32_t *ptr = ta_i32(c, "merge_ptr"), *in = ta_i32(c, "merge_in"), *out = ta_i32(c, "merge_out");
-    int64_t d = c->head_dim, heads = c->n_heads;
+    int64_t d = c->head_dim_v, heads = c->n_heads;
     for (int64_t m = 0; m + 1 < ta_find(c, "merge_ptr")->shape[0]; m++)
         for (int64_t h = 0; h < heads && ta_i32(c, "merge_launch")[m] == launch; h++) {
             int64_t n = ptr[m + 1] - ptr[m];
@@ -461,7 +471,7 @@ static void plan_merges(const struct ta_case *c, int32_t launch, double *room)
 
 static void run_plan(const struct ta_case *c, int64_t *slot)
 {
-    int64_t size = *ta_i32(c, "n_slots") * (int64_t)c->n_heads * (c->head_dim + 1);
+    int64_t size = *ta_i32(c, "n_slots") * (int64_t)c->n_heads * (c->head_dim_v + 1);
     double *room = malloc((size_t)(size + 1) * sizeof *room);
     for (int32_t launch = 0; launch < *ta_i32(c, "n_launches"); launch++) {
         plan_groups(c, launch, room, slot);

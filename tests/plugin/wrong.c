@@ -98,6 +98,38 @@ static int64_t add_node(const struct ta_case *c, int32_t node, int64_t out, int6
     return m;
 }
 
+/* Tokens of the path of query q, in front of its window, too. */
+static int64_t path_tokens(const struct ta_case *c, int32_t q)
+{
+    const int64_t *len = ta_find(c, "len")->data;
+    int64_t n = ((const int64_t *)ta_find(c, "query_upto")->data)[q];
+    for (int32_t i = ta_i32(c, "parent")[ta_i32(c, "query_node")[q]]; i >= 0; i = ta_i32(c, "parent")[i])
+        n += len[i];
+    return n;
+}
+
+/* How many of them are out of a window along all nodes, one behind the other. */
+static int64_t out_by_index(const struct ta_case *c, int32_t q)
+{
+    const int64_t *len = ta_find(c, "len")->data, *upto = ta_find(c, "query_upto")->data,
+                  *since = ta_find(c, "query_since")->data;
+    int32_t own = ta_i32(c, "query_node")[q];
+    int64_t window = 0, out = 0, end = upto[q];
+    for (int32_t i = 0; i < c->n_queries; i++)
+        if (since[i] > 0 && path_tokens(c, i) - since[i] > window)
+            window = path_tokens(c, i) - since[i];
+    for (int32_t i = 0; i < own; i++)
+        end += len[i];
+    for (int32_t i = own; i >= 0; i = ta_i32(c, "parent")[i]) {
+        int64_t first = 0, tokens = i == own ? upto[q] : len[i];
+        for (int32_t k = 0; k < i; k++)
+            first += len[k];
+        int64_t before = end - window - first;
+        out += before < 0 ? 0 : before < tokens ? before : tokens;
+    }
+    return out;
+}
+
 static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
 {
     const int32_t *parent = ta_i32(c, "parent");
@@ -115,6 +147,8 @@ static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
         path[depth++] = i;
     const struct ta_tensor *since = ta_find(c, "query_since");
     int64_t left = since && !is(win_ignored) ? ((const int64_t *)since->data)[q] : 0;
+    if (is(win_by_index) && since)
+        left = out_by_index(c, q);
     left -= is(win_early) && left > 0;
     left += is(win_late) && left > 0;
     for (int32_t i = depth; i-- > 0;) {
@@ -191,12 +225,17 @@ static float score(const struct ta_case *c, int32_t q, int32_t head, const float
     const float *x = (const float *)c->q.data + ((int64_t)q * c->n_heads + head) * c->head_dim;
     int32_t d = is(half_of_d) ? c->head_dim / 2 : is(d_of_16) && c->head_dim > 16 ? 16 : c->head_dim;
     float dot = 0, scale = (float)c->scale;
-    for (int32_t i = 0; i < d; i++)
-        dot += x[i] * k[i];
+    int32_t d_v = c->head_dim_v, turned = is(mla_rope_first) ? d - d_v : 0;
+    if (is(mla_rope_out) || is(nv_first_of_k))
+        d = d_v;
+    for (int32_t i = is(mla_rope_alone) ? d_v : 0; i < d; i++)
+        dot += x[(i + turned) % c->head_dim] * k[i];
     if (is(no_scale))
         scale = 1;
     if (is(scale_1_over_d))
         scale = 1 / (float)c->head_dim;
+    if (is(mla_scale_of_v) || is(nv_scale_of_v))
+        scale = 1 / sqrtf((float)d_v);
     if (is(scale_twice))
         scale *= scale;
     if (is(scale_off))
@@ -250,8 +289,17 @@ static float sink_of(const struct ta_case *c, int32_t q, int32_t head)
 static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n,
                    struct part *p)
 {
-    int32_t d = c->head_dim, g = c->n_heads / c->n_kv_heads, kv = c->n_kv_heads, own = head / g;
+    int32_t d = c->head_dim_v, g = c->n_heads / c->n_kv_heads, kv = c->n_kv_heads, own = head / g;
     const float *k = c->k.data, *v = c->v.data;
+    int64_t k_row = c->head_dim, v_row = k == v ? k_row : d, slots = c->k.shape[0];
+    if (is(mla_rows_of_v) || is(mla_k_rows) || is(nv_k_rows))
+        k_row = d;
+    if (is(mla_rows_of_v))
+        v_row = d;
+    if (is(nv_v_rows))
+        v_row = c->head_dim;
+    if (is(mla_v_last))
+        v += c->head_dim - d;
     if (is(modulo))
         own = head % kv;
     if (is(head_0))
@@ -269,7 +317,7 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
         int64_t end = begin + TILE < n ? begin + TILE : n;
         float s[TILE], max = p->max;
         for (int64_t j = begin; j < end; j++) {
-            s[j - begin] = score(c, q, head, (is(kv_exchanged) ? v : k) + (slot[j] * kv + own) * d);
+            s[j - begin] = score(c, q, head, (is(kv_exchanged) ? v : k) + (slot[j] * kv + own) * k_row);
             max = fmaxf(max, s[j - begin]);
         }
         if (is(no_max))
@@ -280,7 +328,8 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
         p->sum *= is(sum_not_rescaled) || is(nothing_rescaled) ? 1 : keep;
         for (int64_t j = begin; j < end; j++) {
             float w = power(s[j - begin] - max), narrow = is(p_bf16) ? to_bf16(w) : w;
-            const float *x = (is(k_for_v) || is(kv_exchanged) ? k : v) + (slot[j] * kv + own) * d;
+            int64_t at = slot[j] + (is(mla_v_next) && slot[j] + 1 < slots);
+            const float *x = (is(k_for_v) || is(kv_exchanged) ? k : v) + (at * kv + own) * v_row;
             if (is(small_weights) && w < 0.05f)
                 narrow = 0;
             p->sum += w;
@@ -379,7 +428,7 @@ static void merge_tree(const struct ta_case *c, int32_t q, int32_t head, const i
     struct part right;
     merge_tree(c, q, head, slot, half, all);
     merge_tree(c, q, head, slot + half, n - half, &right);
-    merge(all, &right, c->head_dim, 0, 0);
+    merge(all, &right, c->head_dim_v, 0, 0);
 }
 
 /* ---- a row --------------------------------------------------------------------------------------------------- */
@@ -416,7 +465,7 @@ static void add_sink(const struct ta_case *c, int32_t q, int32_t head, float max
     if (is(sinks_not_shifted) && max > -INFINITY)
         sink += max;
     float top = fmaxf(all->lse, sink), lse = top + logf(expf(sink - top) + expf(all->lse - top));
-    for (int32_t i = 0; i < c->head_dim && !is(sinks_not_in_o); i++)
+    for (int32_t i = 0; i < c->head_dim_v && !is(sinks_not_in_o); i++)
         all->o[i] *= expf(all->lse - lse);
     if (!is(sinks_not_in_lse))
         all->lse = lse;
@@ -434,9 +483,23 @@ static int32_t place_by_node(const struct ta_case *c, int32_t q)
     return n;
 }
 
+static int64_t splits(int64_t tokens)
+{
+    return (tokens + PART - 1) / PART;
+}
+
+static int64_t longest(const struct ta_case *c)
+{
+    const int32_t *ptr = ta_i32(c, "kv_indptr");
+    int64_t most = 0;
+    for (int32_t q = 0; q < c->n_queries; q++)
+        most = ptr[q + 1] - ptr[q] > most ? ptr[q + 1] - ptr[q] : most;
+    return most;
+}
+
 static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
 {
-    int32_t d = c->head_dim;
+    int32_t d = c->head_dim_v;
     struct part all = {.lse = is(merge_from_0) ? 0 : -INFINITY, .max = -INFINITY}, one;
     float max = -INFINITY;
     /* what is read wrongly is read by a plain loop */
@@ -455,7 +518,9 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
             all.o[i] *= expf(all.lse - lse);
         all.lse = lse;
     }
-    if (has_sinks(c) && !is(sinks_none) && !is(sinks_in_each) && !(is(sinks_lost) && n == 0))
+    int counts = has_sinks(c) && !is(sinks_none) && !is(sinks_in_each) && !(is(sinks_lost) && n == 0) &&
+                 !(is(sinks_last_split) && n > 0 && splits(n) < splits(longest(c)));
+    if (counts)
         add_sink(c, q, head, max, &all);
     lse_wrongly(c, &all, max, n);
     int64_t at = (int64_t)q * c->n_heads + head, to = at, lse_to = at,
@@ -500,6 +565,7 @@ static int partial(const struct ta_partial *x, char why[TA_WHY])
                               .n_heads = x->n_heads,
                               .n_kv_heads = x->n_kv_heads,
                               .head_dim = x->head_dim,
+                              .head_dim_v = x->head_dim_v,
                               .page_size = 1,
                               .scale = x->scale,
                               .soft_cap = x->soft_cap,
@@ -615,7 +681,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
                                   .abi = TA_ABI,
                                   .name = "wrong",
                                   .dtypes = "f32",
-                                  .features = "softcap sinks window e4m3 e5m2 headscales",
+                                  .features = "softcap sinks window e4m3 e5m2 headscales latent narrowv",
                                   .run = run};
     const char *name = getenv("WRONG");
     for (int i = 0; i < N_MISTAKES; i++)

@@ -7,6 +7,7 @@
  * oracle's.
  */
 #include "ref/rng.h"
+#include "ref/tails.h"
 #include "traces/formats/formats.h"
 #include "verify/compare/compare.h"
 
@@ -88,7 +89,7 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     mpfr_max(a->logit, a->logit, a->y, MPFR_RNDN);
     mpfr_max(a->mag, a->mag, a->z, MPFR_RNDN);
     for (int32_t e = 0; e < a->d_v; e++) {
-        double v = p->heads.d_v > 0 ? k_scale * dtype_load(kv, p->k, at + e)
+        double v = heads_v_in_k(&p->heads) ? k_scale * dtype_load(kv, p->k, at + e)
                                     : v_scale * dtype_load(kv, p->v, at + e); /* exact: 24 and 4 bits */
         a->low[e] = fmin(a->low[e], v);
         a->high[e] = fmax(a->high[e], v);
@@ -212,7 +213,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
                            .sinks = orc->sinks};
     /* As a problem of one row; the oracle answers in double, whatever the storage of Q, K and V. */
     struct tree one = {.n_queries = 1};
-    struct problem as_f64 = {.tree = &one, .heads = {.h_q = 1, .h_kv = 1, .d = a->d, .dtype = DT_F64, .d_v = p->heads.d_v}};
+    struct problem as_f64 = {.tree = &one, .heads = {.h_q = 1, .h_kv = 1, .d = a->d, .dtype = DT_F64, .d_v = p->heads.d_v, .v_apart = p->heads.v_apart}};
     struct output out = {
         .dtype = DT_F64, .n_rows = 1, .d = a->d_v, .o = orc->o + row * a->d_v, .lse = orc->lse + row};
     double bound_lse = compare_bound(&as_f64, &truth, &f64_math, 0, bound_o);
@@ -295,6 +296,9 @@ static struct mp_case case_new(int32_t i)
     }
     if (draw(i, 34, 6) == 0)
         c.spec.heads.d_v = 1 + (int32_t)draw(i, 35, c.spec.heads.d);
+    c.spec.heads.v_apart = c.spec.heads.d_v > 0 && draw(i, 36, 2);
+    if (draw(i, 37, 4) == 0)
+        tree_set_tails(c.t, 2 + (int32_t)draw(i, 38, 3), NULL);
     tree_set_window(c.t, features & 4 ? 1 + draw(i, 30, 40) : 0);
     c.p = problem_new(c.t, &c.spec, NULL);
     CK(c.p != NULL);

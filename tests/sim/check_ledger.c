@@ -3,6 +3,7 @@
  */
 #include "kernels/kernel.h"
 #include "ref/rng.h"
+#include "ref/tails.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
 #include "tests/auto.h"
@@ -18,12 +19,15 @@ enum { TREES = 1000, QUICK_TREES = 60, SMALL = 6000, LARGE_TREES = 24, QUICK_LAR
 static const struct heads settings[] = {{2, 2, 16, DT_F32},
                                         {8, 2, 8, DT_F16},
                                         {6, 1, 4, DT_F64},
-                                        {.h_q = 5, .h_kv = 1, .d = 12, .dtype = DT_BF16, .d_v = 8}};
+                                        {.h_q = 5, .h_kv = 1, .d = 12, .dtype = DT_BF16, .d_v = 8},
+                                        {.h_q = 4, .h_kv = 2, .d = 6, .dtype = DT_F16, .d_v = 4, .v_apart = true}};
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
-static struct problem *problem_of(const struct tree *t, const struct heads *h)
+static struct problem *problem_of(const struct tree *t, const struct heads *h, bool features)
 {
     struct problem_spec spec = {.heads = *h, .page_size = 16, .scattered = true, .poison = true, .seed = 1};
+    spec.sinks = features;
+    spec.soft_cap = features ? 20 : 0;
     return problem_new(t, &spec, NULL);
 }
 
@@ -71,13 +75,22 @@ static void account_plan(const struct problem *prob, const struct nform *nf, con
     }
 }
 
-static void account_tree(const struct tree *t, const struct heads *h, int64_t number, struct tally *tally)
+/* With features: requests of two queries, windows, sinks, a soft cap, K and V in 8 bits. */
+static void account_tree(const struct tree *own, const struct heads *plain, int64_t number, bool features,
+                         struct tally *tally)
 {
+    AUTO(tree) t = tree_copy(own);
+    struct heads h = *plain;
+    if (features) {
+        tree_set_tails(t, 2, NULL);
+        tree_set_window(t, 1 + number % 40);
+        h.kv_fp8 = number % 4 < 2 ? DT_E4M3 : DT_E5M2;
+    }
     AUTO(nform) nf = nform_new(t);
-    AUTO(problem) prob = problem_of(t, h);
+    AUTO(problem) prob = problem_of(t, &h, features);
     AUTO(output) out = output_new(prob);
     for (int32_t s = 0; s < n_strategies; s++)
-        account_plan(prob, nf, h, s, number, out, tally);
+        account_plan(prob, nf, &h, s, number, out, tally);
 }
 
 static void check_tally(struct tally *tally)
@@ -120,7 +133,7 @@ TEST(counted_is_priced_on_small_trees)
     for (int64_t i = 0; i < n; i++) {
         AUTO(tree) t = short_tree(number[i]);
         for (int h = 0; h < N_SETTINGS; h++)
-            account_tree(t, &settings[h], number[i], &tally);
+            account_tree(t, &settings[h], number[i], (number[i] + h) % 2, &tally);
     }
     free(number);
     check_tally(&tally);
@@ -136,7 +149,7 @@ TEST(counted_is_priced_on_large_trees)
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n; i++) {
         AUTO(tree) t = gen_tree(gen_family(77, i), rng_u64(77, 1, (uint64_t)i));
-        account_tree(t, &settings[i % N_SETTINGS], i, &tally);
+        account_tree(t, &settings[i % N_SETTINGS], i, i % 3 == 0, &tally);
     }
     check_tally(&tally);
 }

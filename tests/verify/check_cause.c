@@ -92,7 +92,10 @@ static bool is_of_features(const char *mistake)
 /* The file in tests/plugin on whose cases it shows. */
 static const char *cases_of(const char *mistake)
 {
-    return is_of_features(mistake)            ? "features"
+    return strcmp(mistake, "sinks_last_split") == 0 ? "splits"
+           : is_of_features(mistake)            ? "features"
+           : strncmp(mistake, "mla_", 4) == 0 ? "latent"
+           : strncmp(mistake, "nv_", 3) == 0  ? "narrowv"
            : strncmp(mistake, "fp8_", 4) == 0 ? "fp8"
            : strncmp(mistake, "tail_", 5) == 0 && strcmp(mistake, "tail_read") != 0 &&
                    strcmp(mistake, "tail_dropped") != 0

@@ -132,6 +132,38 @@ LOOP_TEST(fp8_is_given_to_who_has_it, N_VIEWS)
                   "%s", text);
 }
 
+/* V in K's row, and V of fewer elements than K, in every view and in the layouts that can say them. */
+LOOP_TEST(v_of_fewer_elements_is_given_to_who_has_it, N_VIEWS)
+{
+    static const char *const name[] = {"latent", "narrowv"};
+    if (getenv("TREEATTN_QUICK") && _i != VIEW_slots && _i != VIEW_paged)
+        return;
+    FREED char *strategy = xstrdup(_i == VIEW_plan ? " --strategy deft-flatten" : "");
+    for (int i = 0; i < 2; i++)
+        for (int layout = 0; layout < (_i == VIEW_paged ? N_KV_LAYOUTS : 1); layout++) {
+            FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 sinks %s'", view_name[_i],
+                                        kv_layout_name[layout], name[i]),
+                       *args = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp --page %d -q%s --features %s%s",
+                                         plugin("plugin"), layout ? 16 : 1, strategy, name[i], layout ? "" : ",sinks,e4m3");
+            bool said = layout == KV_NHD || layout == KV_HND || (layout == KV_STRIDES && i == 0);
+            ck_assert_msg(verify(env, args) == (said ? 0 : 3), "%s, %s: %s", env, args, text);
+            ck_assert_msg(said ? total("passed") >= 4 : strstr(text, "NO_VIEW: K of ") != NULL, "%s: %s", env, text);
+        }
+    if (_i > 0)
+        return;
+    FREED char *parts = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp -q --features latent,e5m2", plugin("plugin")),
+               *long_rows = xasprintf("--plugin %s --case 'tree=levels:1,3,6_40,20,9;heads=16/1;d=576;dv=512;page=16' -q",
+                                      plugin("plugin")),
+               *apart = xasprintf("--plugin %s --case 'tree=levels:1,3,6_40,20,9;heads=4/4;d=192/128;page=16' -q",
+                                  plugin("plugin"));
+    ck_assert_msg(verify("PLUGIN_POINTS=partial,merge PLUGIN_FEATURES='latent e5m2'", parts) == 0 && total("passed") > 4,
+                  "%s", text);
+    ck_assert_msg(verify("PLUGIN_FEATURES=latent", long_rows) == 0 && total("passed") == 1, "%s", text);
+    ck_assert_msg(verify("PLUGIN_FEATURES=narrowv", apart) == 0 && total("passed") == 1, "%s", text);
+    ck_assert_msg(verify("PLUGIN_FEATURES=narrowv", long_rows) == 3 && strstr(text, "UNSUPPORTED: it has no latent"), "%s",
+                  text);
+}
+
 /* Sinks are none of a partial result's business; the soft cap is. */
 TEST(parts_have_the_soft_cap_and_no_sink)
 {

@@ -50,6 +50,19 @@ static struct problem *problem_no(int32_t i, struct tree **t)
                                 .fill = i % 3 ? FILL_RANDOM : (enum fill)(i / 3 % N_FILLS),
                                 .seed = (uint64_t)i};
     *t = tree_no(i);
+    /* Each alone, and some together: a window, sinks, a soft cap, 8 bits, V of fewer elements, V in K's row. */
+    if (i % 3 == 0) {
+        spec.window = 1 + 7 * i;
+        tree_set_window(*t, spec.window);
+    }
+    spec.sinks = i % 4 == 0 || i % 4 == 3;
+    spec.soft_cap = i % 5 == 4 ? 6 : 0;
+    if (i % 6 == 5)
+        spec.heads.kv_fp8 = DT_E4M3;
+    if (i % 7 == 2 || i % 7 == 6) {
+        spec.heads.d_v = spec.heads.d - spec.heads.d / 3;
+        spec.heads.v_apart = i % 7 == 2;
+    }
     struct problem *p = problem_new(*t, &spec, NULL);
     ck_assert(p != NULL);
     return p;

@@ -111,8 +111,21 @@ static bool get_flag(const char *value, const char *key, bool *out, struct err *
     return good;
 }
 
+/* Elements of K's heads, and behind a slash of V's where these are others. */
+static bool get_d(char *value, struct heads *h, struct err *e)
+{
+    char *of_v = strchr(value, '/');
+    if (of_v && h->d_v > 0)
+        return err_set(e, "case: dv, and d has V's elements as well (expected one of them)");
+    if (of_v)
+        *of_v++ = 0;
+    h->v_apart = of_v != NULL;
+    return get_i32(value, "d", PROBLEM_MAX_ROW, &h->d, e) &&
+           (!of_v || get_i32(of_v, "d of V", PROBLEM_MAX_D, &h->d_v, e));
+}
+
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
-static bool parse_key(struct case_spec *c, const char *key, const char *value, struct err *e)
+static bool parse_key(struct case_spec *c, const char *key, char *value, struct err *e)
 {
     struct problem_spec *s = &c->spec;
     if (strcmp(key, "tree") == 0) {
@@ -125,9 +138,10 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     if (strcmp(key, "heads") == 0)
         return text_heads(value, &s->heads.h_q, &s->heads.h_kv, e);
     if (strcmp(key, "d") == 0)
-        return get_i32(value, "d", PROBLEM_MAX_ROW, &s->heads.d, e);
+        return get_d(value, &s->heads, e);
     if (strcmp(key, "dv") == 0)
-        return get_i32(value, "dv", PROBLEM_MAX_ROW, &s->heads.d_v, e);
+        return !s->heads.v_apart ? get_i32(value, "dv", PROBLEM_MAX_ROW, &s->heads.d_v, e)
+                                 : err_set(e, "case: dv, and d has V's elements already (expected one of them)");
     if (strcmp(key, "dtype") == 0)
         return dtype_parse(value, &s->heads.dtype) ||
                err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
@@ -265,7 +279,7 @@ char *case_print(const struct case_spec *c)
     char *kv = heads_fp8(&s->heads)
                    ? xasprintf(";kv=%s%s", dtype_name[s->heads.kv_fp8], s->head_scales ? ";headscales=1" : "")
                    : xstrdup("");
-    char *dv = s->heads.d_v > 0 ? xasprintf(";dv=%" PRId32, s->heads.d_v) : xstrdup("");
+    char *dv = s->heads.d_v > 0 ? xasprintf("%s%" PRId32, s->heads.v_apart ? "/" : ";dv=", s->heads.d_v) : xstrdup("");
     char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
     char *text = xasprintf(
         "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 "%s;dtype=%s;page=%" PRId32

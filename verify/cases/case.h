@@ -5,8 +5,8 @@
  *
  * Printed where they are not the default: scale=0.3 (of q.k, else 1 / sqrt(d)), softcap=30 (of logits), sinks=1 (a
  * logit more for each query head), window=64 (the last tokens of a path alone), kv=e4m3 (K and V in 8 bits, with
- * scales), headscales=1 (one for each KV head), dv=512 (V is the first 512 elements of K's row), pool=70000 (pages of the
- * KV pool, where the tree needs fewer), aligned=1 (tree_aligned) and partials=f16. Keys may come in any order; only tree is
+ * scales), headscales=1 (one for each KV head), dv=512 (V is the first 512 elements of K's row; d=192/128: V is
+ * stored apart, and has 128), pool=70000 (pages of the KV pool, where the tree needs fewer), aligned=1 (tree_aligned) and partials=f16. Keys may come in any order; only tree is
  * required. A strategy may carry options: deft-flatten:chunk=64.
  */
 #ifndef TREEATTN_VERIFY_CASES_CASE_H

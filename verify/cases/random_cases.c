@@ -162,10 +162,10 @@ static uint32_t mixed_features(const struct problem_spec *s)
     static const uint32_t kv[] = {0, UINT32_C(1) << FEATURE_E4M3, UINT32_C(1) << FEATURE_E5M2};
     uint64_t at = (uint64_t)s->heads.d + 1000 * (uint64_t)s->page_size + 100000000 * (uint64_t)s->fill,
              x = rng_u64(s->seed, DRAW_MIXED, at);
-    uint32_t latent = UINT32_C(1) << FEATURE_LATENT,
-             some = (uint32_t)x & ~(FEATURES_FP8 | latent) & ((UINT32_C(1) << N_FEATURES) - 1),
+    uint32_t latent = UINT32_C(1) << FEATURE_LATENT, narrow_v = UINT32_C(1) << FEATURE_NARROW_V,
+             some = (uint32_t)x & ~(FEATURES_FP8 | latent | narrow_v) & ((UINT32_C(1) << N_FEATURES) - 1),
              narrow = kv[(x >> 32) % 3];
-    some |= (x >> 48) % 4 == 0 ? latent : 0; /* fewer: most kernels lack it */
+    some |= (x >> 48) % 4 == 0 ? latent : (x >> 48) % 4 == 1 ? narrow_v : 0; /* fewer: most kernels lack them */
     return some | narrow | (narrow ? (uint32_t)(x >> 63) << FEATURE_HEAD_SCALES : 0);
 }
 
@@ -195,8 +195,11 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
         if ((e4m3 || e5m2) && !heads_fp8(&s->heads)) /* of both one */
             s->heads.kv_fp8 = e4m3 && (!e5m2 || s->seed % 2 == 0) ? DT_E4M3 : DT_E5M2;
         s->head_scales = (e4m3 || e5m2) && (only >> FEATURE_HEAD_SCALES & 1);
-        if (only >> FEATURE_LATENT & 1 && s->heads.d_v == 0) /* 512 of 576, as DeepSeek V2 and V3 have it */
-            s->heads.d_v = s->heads.d - s->heads.d / 9;
+        bool latent = only >> FEATURE_LATENT & 1, narrow_v = only >> FEATURE_NARROW_V & 1;
+        if ((latent || narrow_v) && s->heads.d_v == 0) {
+            s->heads.v_apart = narrow_v && (!latent || s->seed % 2 == 0) && s->heads.d <= PROBLEM_MAX_D;
+            s->heads.d_v = problem_usual_d_v(&s->heads);
+        }
     }
     if (g->window)
         s->window = g->spec.window;

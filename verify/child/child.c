@@ -232,6 +232,10 @@ static bool suit(const struct kernel *k, struct problem_spec *s)
     }
     problem_spec_restrict(s, c->features);
     h->d = nearest(c->head_dims, h->d);
+    bool long_row = h->d > PROBLEM_MAX_D && (c->features >> FEATURE_LATENT & 1); /* V is in it */
+    h->v_apart = h->v_apart && !long_row;
+    if (h->d_v > h->d || (long_row && h->d_v == 0))
+        h->d_v = problem_usual_d_v(h);
     s->page_size = nearest(c->page_sizes, s->page_size);
     return c->point[POINT_ATTENTION] &&
            (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_extend ||
@@ -309,13 +313,14 @@ static enum run_end take_answer(const struct child_caps *c, const struct heads *
                                 const char *path, struct output *out, struct err *why)
 {
     int64_t rows = out->n_rows, n = rows / h->h_q;
+    int32_t d = heads_d_v(h);
     struct tensors t;
     struct err e = {0};
     if (access(path, F_OK) != 0) {
         err_set(why, "it says that it is done, and \"out\" is not there");
         return RUN_UNWRITTEN;
     }
-    if (!tensors_read(path, rows * (h->d + 1) * 8, &t, &e)) {
+    if (!tensors_read(path, rows * (d + 1) * 8, &t, &e)) {
         size_t folder = (size_t)(strrchr(path, '/') + 1 - path); /* of no use to anybody */
         err_set(why, "its answer %s", e.msg + (strncmp(e.msg, path, folder) == 0 ? folder : 0));
         return RUN_PROTOCOL;
@@ -331,17 +336,17 @@ static enum run_end take_answer(const struct child_caps *c, const struct heads *
         end = RUN_DTYPE;
         err_set(why, "its O is %s, its LSE %s (expected %s, and F32 or F64)", element_name[o->type],
                 lse ? element_name[lse->type] : "not there", element_name[want]);
-    } else if (o->n_dims != 3 || o->shape[0] != n || o->shape[1] != h->h_q || o->shape[2] != h->d) {
+    } else if (o->n_dims != 3 || o->shape[0] != n || o->shape[1] != h->h_q || o->shape[2] != d) {
         end = RUN_SHAPE;
         err_set(why, "its O has the shape %s (expected %" PRId64 " x %" PRId32 " x %" PRId32 ")",
-                tensor_shape_text(o, (char[TENSOR_SHAPE_TEXT]){0}), n, h->h_q, h->d);
+                tensor_shape_text(o, (char[TENSOR_SHAPE_TEXT]){0}), n, h->h_q, d);
     } else if (c->lse_unit != 0 &&
                (lse->n_dims != 2 || lse->shape[0] != lse_rows[0] || lse->shape[1] != lse_rows[1])) {
         end = RUN_SHAPE;
         err_set(why, "its LSE has the shape %s (expected %" PRId64 " x %" PRId64 ")",
                 tensor_shape_text(lse, (char[TENSOR_SHAPE_TEXT]){0}), lse_rows[0], lse_rows[1]);
     }
-    size_t o_bytes = (size_t)h->h_q * (size_t)h->d * (size_t)dtype_size[h->dtype];
+    size_t o_bytes = (size_t)h->h_q * (size_t)d * (size_t)dtype_size[h->dtype];
     for (int64_t i = 0; end == RUN_DONE && i < n; i++) {
         int64_t q = order ? order[i] : i;
         memcpy((char *)out->o + (size_t)q * o_bytes, (char *)o->data + (size_t)i * o_bytes, o_bytes);
@@ -429,6 +434,8 @@ static char *request(const struct children *c, const struct kernel *k, const str
     if (ask->p)
         fprintf(f, ",\"kv_heads\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g", h->h_kv,
                 ask->p->page_size, ask->p->scale);
+    if (h->d_v > 0)
+        fprintf(f, ",\"head_dim_v\":%" PRId32, h->d_v);
     if (ask->p && heads_fp8(h))
         fprintf(f, ",\"kv_dtype\":\"%s\"", dtype_name[h->kv_fp8]);
     if (ask->p && ask->p->soft_cap > 0)

@@ -251,7 +251,7 @@ static void fill_unwritten(const struct array *a)
 }
 
 struct request {
-    int64_t number, heads, kv_heads, head_dim, page_size;
+    int64_t number, heads, kv_heads, head_dim, head_dim_v, page_size;
     double scale, soft_cap;
     const char *in, *out, *point;
     bool lse_by_head;
@@ -295,7 +295,7 @@ static void add_output(struct job *j, const char *name, enum element type, int32
 static void add_outputs(struct job *j, int64_t n, enum element type)
 {
     int64_t h = j->r->heads, by_head[] = {h, n}, by_query[] = {n, h};
-    add_output(j, "o", type, 3, (int64_t[]){n, h, j->r->head_dim});
+    add_output(j, "o", type, 3, (int64_t[]){n, h, j->r->head_dim_v});
     add_output(j, "lse", type == EL_F64 ? EL_F64 : EL_F32, 2, j->r->lse_by_head ? by_head : by_query);
 }
 
@@ -304,6 +304,18 @@ struct part {
     int64_t shape[TA_MAX_DIMS], strides[TA_MAX_DIMS];
 };
 
+/* The first elements of K's rows, which are V where it has no tensor. */
+static struct ta_tensor v_in_k(const struct job *j, const struct ta_tensor *k, struct part *x)
+{
+    struct ta_tensor t = *k;
+    memmove(x->shape, k->shape, (size_t)k->ndim * sizeof *x->shape);
+    memmove(x->strides, k->strides, (size_t)k->ndim * sizeof *x->strides);
+    x->shape[k->ndim - 1] = j->r->head_dim_v;
+    t.shape = x->shape;
+    t.strides = x->strides;
+    return t;
+}
+
 /* K (0) or V (1), which may lie together in "kv". */
 static struct ta_tensor kv_of(const struct job *j, int which, struct part *x)
 {
@@ -311,6 +323,8 @@ static struct ta_tensor kv_of(const struct job *j, int which, struct part *x)
                            *strides = input(j, "kv_strides"), *shape = input(j, "kv_shape");
     if (own)
         return *own;
+    if (!kv)
+        return v_in_k(j, input(j, "k"), x);
     struct ta_tensor t = *kv;
     int64_t offset = strides ? ((int64_t *)strides->data)[5 * which] : which * kv->strides[1];
     for (int i = 0; i < TA_MAX_DIMS; i++) {
@@ -321,7 +335,7 @@ static struct ta_tensor kv_of(const struct job *j, int which, struct part *x)
     t.ndim = TA_MAX_DIMS;
     t.shape = x->shape;
     t.strides = x->strides;
-    return t;
+    return which ? v_in_k(j, &t, x) : t;
 }
 
 static int run_attention(struct job *j, char why[TA_WHY])
@@ -338,6 +352,7 @@ static int run_attention(struct job *j, char why[TA_WHY])
                         .page_size = (int32_t)j->r->page_size,
                         .scale = j->r->scale,
                         .soft_cap = j->r->soft_cap,
+                        .head_dim_v = (int32_t)j->r->head_dim_v,
                         .q = *q,
                         .k = k,
                         .v = v,
@@ -378,6 +393,7 @@ static int run_partial(struct job *j, char why[TA_WHY])
                   *token = numbers(j, "kv_indices"), *at = numbers(j, "mask_indptr");
     const struct ta_tensor *k_scale = input(j, "k_scale"), *v_scale = input(j, "v_scale");
     const uint8_t *mask = input(j, "mask")->data;
+    struct part part;
     int status = TA_OK;
     for (int64_t g = 0; g + 1 < groups->shape[0] && status == TA_OK; g++) {
         int32_t n = qo[g + 1] - qo[g], tokens = kv[g + 1] - kv[g];
@@ -386,6 +402,7 @@ static int run_partial(struct job *j, char why[TA_WHY])
             sees[i] = mask[at[g] + i / 8] >> (i % 8) & 1;
         bool by_head = j->r->lse_by_head;
         int64_t rows[TA_MAX_DIMS] = {n, j->r->heads, j->r->head_dim},
+                o_rows[TA_MAX_DIMS] = {n, j->r->heads, j->r->head_dim_v},
                 lse_rows[TA_MAX_DIMS] = {n, j->r->heads};
         if (by_head) {
             lse_rows[0] = j->r->heads;
@@ -401,8 +418,9 @@ static int run_partial(struct job *j, char why[TA_WHY])
                                .soft_cap = j->r->soft_cap,
                                .q = rows_of(q, 0, qo[g], rows),
                                .k = *input(j, "k"),
-                               .v = *input(j, "v"),
-                               .o = rows_of(o, 0, qo[g], rows),
+                               .v = kv_of(j, 1, &part),
+                               .head_dim_v = (int32_t)j->r->head_dim_v,
+                               .o = rows_of(o, 0, qo[g], o_rows),
                                .lse = rows_of(lse, by_head, qo[g], lse_rows),
                                .k_scale = k_scale ? k_scale->data : NULL,
                                .v_scale = v_scale ? v_scale->data : NULL,
@@ -573,12 +591,15 @@ static bool read_request(const json_t *o, struct request *r)
                           .heads = json_integer_value(json_object_get(o, "heads")),
                           .kv_heads = json_integer_value(json_object_get(o, "kv_heads")),
                           .head_dim = json_integer_value(json_object_get(o, "head_dim")),
+                          .head_dim_v = json_integer_value(json_object_get(o, "head_dim_v")),
                           .page_size = json_integer_value(json_object_get(o, "page_size")),
                           .scale = json_number_value(json_object_get(o, "scale")),
                           .soft_cap = json_number_value(json_object_get(o, "soft_cap")),
                           .in = json_string_value(json_object_get(o, "in")),
                           .out = json_string_value(json_object_get(o, "out")),
                           .point = json_string_value(json_object_get(o, "point"))};
+    if (r->head_dim_v == 0)
+        r->head_dim_v = r->head_dim;
     return r->number > 0 && r->in && r->out && r->point;
 }
 

@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class Case:
-    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, kv_dtype, soft_cap, window (of lists of pages; 0: none),
+    """Attributes: heads, kv_heads, head_dim, head_dim_v (of v and o), page_size, queries, scale, dtype, kv_dtype, soft_cap, window (of lists of pages; 0: none),
     and a tensor for each name of the view."""
 
 
@@ -205,21 +205,25 @@ def _run(f, arrays, line, caps):
         setattr(c, key, line.get(key))
     c.soft_cap, c.sinks, c.k_scale, c.v_scale = line.get("soft_cap", 0), None, None, None
     c.kv_dtype = line.get("kv_dtype", c.dtype)
+    c.head_dim_v = line.get("head_dim_v", c.head_dim)
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
     c.window = int(c.window[0]) if "window" in head else 0
     if hasattr(c, "kv_strides"):
         shape, both = c.kv_shape.tolist(), c.kv_strides.tolist()
         c.k, c.v = (arrays.strided(c.kv, x[0], shape, x[1:]) for x in both)
+        c.v = c.v[..., : c.head_dim_v]
     elif hasattr(c, "kv"):
         c.k, c.v = c.kv[:, 0], c.kv[:, 1]
+    elif "k" in head and "v" not in head:
+        c.v = c.k[..., : c.head_dim_v]  # V is the first elements of K's rows
     no_lse = caps.get("lse", "e") == "none"
     if line.get("graph"):
         answers = [arrays.graph(f, c, [getattr(c, x) for x in ("q", "k", "v", "kv") if x in head])]
     else:
         answers = [f(part) for part in (_groups(c, arrays) if f.point == "partial" else [c])]
     arrays.finish()
-    o = arrays.join([x if no_lse else x[0] for x in answers], 0, (0, c.heads, c.head_dim))
+    o = arrays.join([x if no_lse else x[0] for x in answers], 0, (0, c.heads, c.head_dim_v))
     tensors = {"o": (_NAME[c.dtype], tuple(o.shape), arrays.raw(o, _NAME[c.dtype]))}
     if not no_lse:
         by_head = caps.get("lse_order", "qh") == "hq"

@@ -1,5 +1,5 @@
 /*
- * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.3.
+ * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.4.
  *
  * A plug-in is a shared object with one symbol, treeattn_plugin(). It runs in a process of its own (treeattn-host), which
  * knows no right answers: it may crash or hang, and the next case is run all the same.
@@ -70,6 +70,10 @@ struct ta_tensor {
  * 1.3, of plug-ins that name e4m3 or e5m2: k and v may be of these, whatever q is. ta_find(c, "k_scale") and (c, "v_scale") are
  * tensors of n_kv_heads f32: K is k times that of its head, V likewise. All heads have the same one, but for plug-ins that name
  * headscales. The products are exact: round them to 16 bits, and you fail.
+ *
+ * 1.4: o has head_dim_v elements a head. That is head_dim, but for plug-ins that name latent or narrowv. With latent, v may be the first
+ * head_dim_v elements of k's rows: it points into k, and its strides are k's. That is multi-head latent attention, absorbed: n_kv_heads
+ * is 1 in models, head_dim 576, head_dim_v 512. With narrowv, v may be an array of its own with head_dim_v elements, as 128 beside 192.
  */
 struct ta_case {
     uint32_t size;
@@ -79,7 +83,7 @@ struct ta_case {
         q; /* [n_queries][n_heads][head_dim]; query head h reads KV head h / (n_heads / n_kv_heads) */
     struct ta_tensor k,
         v; /* views of slots: [slots][n_kv_heads][head_dim]; of pages: [pages][page_size][n_kv_heads][head_dim] */
-    struct ta_tensor o; /* like q */
+    struct ta_tensor o; /* like q; 1.4: [n_queries][n_heads][head_dim_v] */
     struct ta_tensor
         lse; /* f64 for f64, else f32: [n_queries][n_heads], natural logarithm; see ta_plugin for others */
     /* What the view adds, by name: ta_find(c, "kv_indptr"). verify/child/README.md lists them. */
@@ -87,6 +91,7 @@ struct ta_case {
     const struct ta_tensor *index;
     const char *const *index_name;
     double soft_cap; /* 1.2: 0, none */
+    int32_t head_dim_v; /* 1.4: elements of a head of v and o */
 };
 
 static inline const struct ta_tensor *ta_find(const struct ta_case *c, const char *name)
@@ -121,6 +126,7 @@ struct ta_partial {
         *sees; /* [n_queries][n_tokens] 1: this query sees it, which may be none of them; NULL: all see all */
     double soft_cap; /* 1.2: as in ta_case. Sinks are no partial result's: who joins them adds the sink */
     const float *k_scale, *v_scale; /* 1.3: [n_kv_heads], of k and v in 8 bits, else NULL */
+    int32_t head_dim_v;             /* 1.4: as in ta_case */
 };
 
 /* 1.1: a merge: n_inputs partial results of each query become one. An empty one has O = 0, and the LSE of a query that sees
@@ -161,7 +167,8 @@ struct ta_plugin {
     const char *probability_sum;
     const char *mask;     /* 1.1: of view masked: bits, words or bool [bits] */
     const char
-        *features; /* 1.2: "softcap sinks window", 1.3: "e4m3 e5m2 headscales": cases may have these [none] */
+        *features; /* 1.2: "softcap sinks window", 1.3: "e4m3 e5m2 headscales", 1.4: "latent narrowv": cases may have
+                     these [none] */
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

@@ -104,9 +104,10 @@ struct kv_place {
     int64_t offset[2], page, token, head, size;
 };
 
-static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
+/* Rows of K, and of V where they are in one array, have `row` elements. */
+static struct kv_place place_of(const struct problem *p, enum kv_layout layout, int64_t row)
 {
-    int64_t row = p->heads.d, heads = p->heads.h_kv, tokens = p->page_size, all = tokens * heads * row;
+    int64_t heads = p->heads.h_kv, tokens = p->page_size, all = tokens * heads * row;
     struct kv_place x = {{0, 0}, all, heads * row, row, p->n_pages * all};
     if (layout == KV_HND) {
         x.token = row;
@@ -116,7 +117,7 @@ static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
     } else if (layout == KV_STRIDES) {
         int64_t draw = p->n_pages + p->tree->n_queries + tokens,
                 room = draw / 4 % 3 * (heads_fp8(&p->heads) ? 16 : 8); /* of 16 bytes at least */
-        x = place_of(p, (enum kv_layout)(draw % KV_STRIDES));
+        x = place_of(p, (enum kv_layout)(draw % KV_STRIDES), row);
         if (draw % 4 == KV_STRIDES)
             x = (struct kv_place){{0, heads * row}, 2 * all, 2 * heads * row, row, 0};
         x.page += room;
@@ -124,21 +125,33 @@ static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
             x.offset[1] = p->n_pages * x.page;
         x.offset[0] += room;
         x.offset[1] += room;
+        if (heads_v_in_k(&p->heads))
+            x.offset[1] = x.offset[0];
         x.size = x.offset[1] + p->n_pages * x.page;
     }
     return x;
 }
 
-/* [page][token][head][d] to its place in `to`. */
-static void put_kv(const struct problem *p, const struct kv_place *x, int64_t offset, const char *kv,
+/* [page][token][head][row] to its place in `to`. */
+static void put_kv(const struct problem *p, const struct kv_place *x, int64_t offset, int64_t row, const char *kv,
                    char *to)
 {
-    int64_t size = heads_kv_bytes(&p->heads), d = p->heads.d;
+    int64_t size = heads_kv_bytes(&p->heads);
     for (int64_t page = 0; page < p->n_pages; page++)
         for (int64_t j = 0; j < p->page_size; j++)
-            for (int64_t k = 0; k < p->heads.h_kv; k++, kv += d * size)
+            for (int64_t k = 0; k < p->heads.h_kv; k++, kv += row * size)
                 memcpy(to + (offset + page * x->page + j * x->token + k * x->head) * size, kv,
-                       (size_t)(d * size));
+                       (size_t)(row * size));
+}
+
+/* V in rows of its own length, without what follows in those of K's length. Takes v. */
+static void *shortened(const struct problem *p, char *v)
+{
+    int64_t rows = p->n_pages * p->page_size * p->heads.h_kv, size = heads_kv_bytes(&p->heads),
+            d_v = heads_d_v(&p->heads);
+    for (int64_t i = 0; i < rows && d_v < p->heads.d; i++)
+        memmove(v + i * d_v * size, v + i * p->heads.d * size, (size_t)(d_v * size));
+    return v;
 }
 
 /* All NaN of memory that is nobody's; the caller frees. */
@@ -153,11 +166,11 @@ static void *unset(const struct problem *p, int64_t elements)
 static void add_kv_together(struct view_data *v, const struct problem *p, void *const kv[2],
                             enum kv_layout layout)
 {
-    struct kv_place x = place_of(p, layout);
+    struct kv_place x = place_of(p, layout, p->heads.d);
     enum element type = element_of[heads_kv_dtype(&p->heads)];
     char *both = unset(p, x.size);
-    for (int i = 0; i < 2; i++)
-        put_kv(p, &x, x.offset[i], kv[i], both);
+    for (int i = 0; i < (heads_v_in_k(&p->heads) ? 1 : 2); i++)
+        put_kv(p, &x, x.offset[i], p->heads.d, kv[i], both);
     if (layout == KV_INTERLEAVED) {
         /* five dimensions; the first two are those of K and V in turn */
         tensors_add(&v->tensors, "kv", type, both, true, 5,
@@ -209,7 +222,7 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
     const void *from[] = {p->k, p->v};
     int64_t h = p->heads.h_kv, d = p->heads.d, slots = p->n_pages * p->page_size;
     size_t bytes = (size_t)(slots * h * d * heads_kv_bytes(&p->heads));
-    if (bytes >= SPARSE_FROM && p->mapped > 0 && layout == KV_NHD) {
+    if (bytes >= SPARSE_FROM && p->mapped > 0 && layout == KV_NHD && p->heads.d_v == 0) {
         int64_t of_slots[] = {slots, h, d}, of_pages[] = {p->n_pages, p->page_size, h, d};
         add_mapped(v, p, pages ? 4 : 3, pages ? of_pages : of_slots);
         return;
@@ -230,13 +243,19 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
         return;
     }
     bool by_head = pages && layout == KV_HND;
-    int64_t of_slots[] = {slots, h, d},
-            of_pages[] = {p->n_pages, by_head ? h : p->page_size, by_head ? p->page_size : h, d};
     for (int i = 0; i < 2; i++) {
+        int64_t row = i ? heads_d_v(&p->heads) : d, of_slots[] = {slots, h, row},
+                of_pages[] = {p->n_pages, by_head ? h : p->page_size, by_head ? p->page_size : h, row};
+        if (i && heads_v_in_k(&p->heads)) { /* who takes this knows where V is */
+            free(kv[i]);
+            continue;
+        }
+        if (i)
+            kv[i] = shortened(p, kv[i]);
         if (by_head) {
-            struct kv_place x = place_of(p, layout);
+            struct kv_place x = place_of(p, layout, row);
             void *moved = unset(p, x.size);
-            put_kv(p, &x, 0, kv[i], moved);
+            put_kv(p, &x, 0, row, kv[i], moved);
             free(kv[i]);
             kv[i] = moved;
         }
@@ -708,6 +727,11 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
     *out = (struct view_data){.n_rows = p->tree->n_queries, .plan = plan};
     if (p->tree->since && (view == VIEW_prefix || view == VIEW_levels))
         return err_set(why, "a window: what queries share of a path is not what they see of it");
+    bool pages = view != VIEW_slots && view != VIEW_masked,
+         together = pages && (form->layout == KV_INTERLEAVED || form->layout == KV_STRIDES);
+    if (together && p->heads.d_v > 0 && !(heads_v_in_k(&p->heads) && form->layout == KV_STRIDES))
+        return err_set(why, "K of %" PRId32 " elements and V of %" PRId32 ": layout %s has them alike", p->heads.d,
+                       p->heads.d_v, kv_layout_name[form->layout]);
     int64_t *ctx = xcalloc((size_t)p->tree->n_queries, sizeof *ctx);
     tree_contexts(p->tree, ctx);
     bool good = make[view](p, ctx, out, why);
@@ -718,7 +742,7 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
         view_free(out);
         return false;
     }
-    add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
+    add_inputs(out, p, form->tail, pages, form->layout);
     add_of_heads(out, "sinks", p->sink, p->heads.h_q);
     return true;
 }

@@ -60,7 +60,7 @@ struct view_data {
     const struct plan *plan; /* that it was made of */
 };
 /* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. Of K and V in 8 bits there are "k_scale" and "v_scale"
- * [h_kv]. Of KV_INTERLEAVED there is "kv" in the place of the two. Of KV_STRIDES there are "kv" [elements], "kv_shape" [4] as of NHD,
+ * [h_kv]. V that is in K's row is no tensor; V of fewer elements has rows of its own length. Of KV_INTERLEAVED there is "kv" in the place of the two. Of KV_STRIDES there are "kv" [elements], "kv_shape" [4] as of NHD,
  * and "kv_strides" [2, 5]: of K and V offset, and strides. The plan is NULL but for VIEW_plan. False with a sentence in *why, if the
  * view cannot say the case. Free with view_free. */
 bool view_make(enum view view, const struct view_form *form, const struct problem *p, const struct plan *plan,

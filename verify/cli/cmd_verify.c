@@ -103,8 +103,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
         CALL("features", "LIST", set_features, j, NULL,
              "what every case has besides, and nothing else: softcap (30, where a case names no other), "
-             "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), or none; all: "
-             "each in half of the cases (default: "
+             "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), latent (V in K's row), "
+             "narrowv (V of fewer elements), or none; all: each in some of the cases (default: "
              "what a case names; each is in one random tree of seven)"),
         arch_option(&a->arch),
         HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),

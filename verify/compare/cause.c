@@ -77,7 +77,7 @@ static void draw(const struct problem *p, const struct oracle *orc, const struct
         double error = compare_row_error(p, orc, out, a, cmp, r);
         if (error <= 1)
             good[n_right++] = r;
-        else if (compare_weights(orc, r, orc->ctx[r / p->heads.h_q], a) > MOST_WEIGHT)
+        else if (compare_weights(p, orc, r, orc->ctx[r / p->heads.h_q], a) > MOST_WEIGHT)
             continue;
         else
             bad[n_wrong++] = r;
@@ -319,7 +319,7 @@ static void try_rows(struct wrong_case *c, const struct problem *p, const struct
         memset(trial[h].misses, 0, sizeof trial[h].misses);
     for (int32_t i = 0; i < rows->n; i++) {
         int64_t r = rows->row[i];
-        int32_t n = columns(p->heads.d, orc->ctx[r / p->heads.h_q], column);
+        int32_t n = columns(orc->d, orc->ctx[r / p->heads.h_q], column);
         if (wrong)
             look_at_worst(p, orc, out, a, r, column, n);
         struct seen s = see(p, orc, out, a, k, r, column, n);
@@ -431,8 +431,6 @@ struct cause find_cause(const struct problem *p, const struct oracle *orc, const
                         const struct kernel *k, const struct output *out, const struct arithmetic *a,
                         const struct comparison *cmp, bool nan_free)
 {
-    if (p->heads.d_v > 0) /* mistakes are made of a V of its own */
-        return (struct cause){.text = ""};
     return find(wrong_case_new(p, orc, plan, a, k->tails, k->gaps, nan_free), p, orc, k, out, a, cmp);
 }
 
@@ -464,8 +462,6 @@ struct cause cause_of_right(const struct problem *p, const struct oracle *orc, c
 {
     enum { ROWS = 3 };
     struct cause cause = {.text = ""};
-    if (p->heads.d_v > 0)
-        return cause;
     struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false, false, false);
     bool may[N_HYPOTHESES] = {false}, tried[N_HYPOTHESES] = {false};
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {

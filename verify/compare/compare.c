@@ -158,14 +158,14 @@ static double cap_of(const struct oracle *orc, const struct arithmetic *a, doubl
 }
 
 /* The bound of row r, from the oracle's report alone: never from the output under test. */
-static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a,
+static struct row_bound bound_of(const struct problem *p, const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a,
                                  double cap)
 {
     ctx += orc->sinks;
     double u = dtype_unit[a->accumulate], steps = log2(1 + (double)ctx);
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = (a->scores_stored ? TOL_LOGIT_STORED : 0) + (orc->capped ? TOL_LOGIT_CAPPED : 0);
-    double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
+    double delta = u * (TOL_DOT * sqrt(p->heads.d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
     double n = fmin(a->merges + orc->sinks, (double)ctx); /* what is empty is merged without an error */
     double merges = fmax(TOL_MERGE * sqrt(n), a->in_order ? TOL_MERGE_DRIFT * n : 0);
     double chain = u * merges * (1 + lse), weights = 2 * delta + chain;
@@ -236,7 +236,7 @@ static inline double accumulated_of(const struct row_bound *b, const struct orac
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o)
 {
-    struct row_bound b = bound_of(orc, row, orc->ctx[row / p->heads.h_q], a, 0);
+    struct row_bound b = bound_of(p, orc, row, orc->ctx[row / p->heads.h_q], a, 0);
     struct rounding o = rounding_of(p->heads.dtype, a->accumulate);
     for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
         bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + underflow_of(&b, orc, i) +
@@ -246,9 +246,9 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
            (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
-double compare_weights(const struct oracle *orc, int64_t row, int64_t ctx, const struct arithmetic *a)
+double compare_weights(const struct problem *p, const struct oracle *orc, int64_t row, int64_t ctx, const struct arithmetic *a)
 {
-    return bound_of(orc, row, ctx, a, 0).weights;
+    return bound_of(p, orc, row, ctx, a, 0).weights;
 }
 
 /* Error of element i of O, in units of what is allowed, which is in *allowed. */
@@ -396,7 +396,7 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     double cap = cap_of(orc, a, c.max_logit);
     bool finite = true;
     for (int64_t r = 0; r < orc->n_rows && finite; r++) {
-        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->heads.h_q], a, cap);
+        struct row_bound b = bound_of(p, orc, r, orc->ctx[r / p->heads.h_q], a, cap);
         dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
         finite = compare_row(&c, orc, r, got, &b, round_o, &e_l2, &w_l2) &&
                  compare_lse(&c, orc, r, output_lse(out, r), &b, round_lse);
@@ -410,7 +410,7 @@ double compare_row_error(const struct problem *p, const struct oracle *orc, cons
                          const struct arithmetic *a, const struct comparison *c, int64_t r)
 {
     struct comparison one = {.row = -1, .col = -1};
-    struct row_bound b = bound_of(orc, r, orc->ctx[r / p->heads.h_q], a, cap_of(orc, a, c->max_logit));
+    struct row_bound b = bound_of(p, orc, r, orc->ctx[r / p->heads.h_q], a, cap_of(orc, a, c->max_logit));
     double got[PROBLEM_MAX_ROW], ignored = 0;
     dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
     if (compare_row(&one, orc, r, got, &b, rounding_of(out->dtype, a->accumulate), &ignored, &ignored))

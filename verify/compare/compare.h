@@ -65,7 +65,7 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
                      int64_t row, double *bound_o);
 
 /* How far the weights of a row of orc may be off, in exponents of e. From some on its arithmetic says nothing about them. */
-double compare_weights(const struct oracle *orc, int64_t row, int64_t ctx, const struct arithmetic *a);
+double compare_weights(const struct problem *p, const struct oracle *orc, int64_t row, int64_t ctx, const struct arithmetic *a);
 
 /* The larger error of row r's O and LSE in units of its bound, as *c of the whole was made; +inf where NaN or infinities are
  * not where they should be. */

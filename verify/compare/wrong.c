@@ -124,6 +124,9 @@ static int64_t pool_row(const struct problem *p, enum wrong_pool pool, int64_t s
     return flat < slots * h ? flat : -1;
 }
 
+static void load_few(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head,
+                     enum wrong_bits bits, double scale, double *out);
+
 /* d elements of K or V of a slot, as the kernel found them; those in 8 bits are read as `bits` says, and multiplied by `scale`. */
 static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head,
                  enum wrong_bits bits, double scale, double *out)
@@ -134,6 +137,10 @@ static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64
     if (pool == POOL_PAGES_IN_TURN || pool == POOL_TOKENS_IN_TURN) {
         int64_t unit = pool == POOL_PAGES_IN_TURN ? p->page_size : 1, turn = slot / unit + v;
         load(c, turn % 2 != 0, POOL_OWN, turn / 2 * unit + slot % unit, head, bits, scale, out);
+        return;
+    }
+    if (pool >= POOL_K_AS_V) {
+        load_few(c, v, pool, slot, head, bits, scale, out);
         return;
     }
     bool other = pool == POOL_EXCHANGED || pool == (v ? POOL_K_FOR_V : POOL_V_FOR_K);
@@ -151,6 +158,44 @@ static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64
         wrong_fp8_row(&p->heads, (const uint8_t *)from + row * d, junk ? out : NULL, bits, scale, out);
     else if (!junk)
         dtype_to_double(p->heads.dtype, from, row * d, out, d);
+}
+
+/* n elements from number `first` on of an array that has rows of `width`, as slots and KV heads are counted; none are NaN. */
+static void load_flat(const struct wrong_case *c, bool v, int32_t width, int64_t first, int32_t n,
+                      enum wrong_bits bits, double scale, double *out)
+{
+    const struct problem *p = c->p;
+    int64_t slots = p->n_pages * p->page_size;
+    double row[PROBLEM_MAX_ROW];
+    for (int32_t e = 0; e < n;) {
+        int64_t at = (first + e) / width, slot = at / p->heads.h_kv;
+        int32_t column = (int32_t)((first + e) % width);
+        if (slot >= slots)
+            slot = -1;
+        load(c, v, POOL_OWN, slot, (int32_t)(at % p->heads.h_kv), bits, scale, row);
+        for (; column < width && e < n; column++)
+            out[e++] = row[column];
+    }
+}
+
+/* The same where V has fewer elements than K, and one of them is read as if it did not, or as if it lay elsewhere. */
+static void load_few(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head,
+                     enum wrong_bits bits, double scale, double *out)
+{
+    const struct heads *h = &c->p->heads;
+    int32_t d = h->d, d_v = heads_d_v(h);
+    int64_t row = slot * h->h_kv + head;
+    bool in_k = heads_v_in_k(h);
+    if (pool == POOL_V_NEXT && v)
+        load(c, v, POOL_OWN, slot + 1, head, bits, scale, out);
+    else if (pool == POOL_V_LAST && v)
+        load_flat(c, false, d, row * d + d - d_v, d_v, bits, scale, out);
+    else if (pool == POOL_V_AS_K && v)
+        load_flat(c, true, d_v, row * d, d_v, bits, scale, out);
+    else if ((pool == POOL_K_AS_V && !v) || pool == POOL_KV_AS_V)
+        load_flat(c, v && !in_k, d, row * d_v, v ? d_v : d, bits, scale, out);
+    else
+        load(c, v, POOL_OWN, slot, head, bits, scale, out);
 }
 
 /* What the K, or V, of a KV head is multiplied by, where it is in 8 bits. */
@@ -181,14 +226,15 @@ static double kv_scale(const struct wrong_row *r, const struct wrong *w, bool v,
 }
 
 /* Columns of the scores that count: [*from, *to). */
-static void columns_of(const struct wrong *w, int32_t d, int32_t column, int32_t *from, int32_t *to)
+static void columns_of(const struct wrong *w, int32_t d, int32_t d_v, int32_t column, int32_t *from, int32_t *to)
 {
     int32_t x = (int32_t)w->n, half = d / 2;
+    bool first_half = column < d_v / 2;
     *from = 0;
     *to = d;
     if (w->columns == COL_FIRST_HALF)
         *to = half;
-    else if (w->columns == COL_HALVES_APART && column < half)
+    else if (w->columns == COL_HALVES_APART && first_half)
         *to = half;
     else if (w->columns == COL_HALVES_APART)
         *from = half;
@@ -198,15 +244,24 @@ static void columns_of(const struct wrong *w, int32_t d, int32_t column, int32_t
         *to = x < d ? x : d;
     else if (w->columns == COL_FLOOR)
         *to = d / x * x;
+    else if (w->columns == COL_OF_V)
+        *to = d_v;
+    else if (w->columns == COL_BEYOND_V)
+        *from = d_v;
 }
 
 static double dot_of(struct wrong_row *r, const struct wrong *w, const double *q, int64_t slot, int32_t head,
                      int32_t column)
 {
-    int32_t from, to;
+    int32_t from, to, d = r->c->p->heads.d, d_v = heads_d_v(&r->c->p->heads);
     double sum = 0;
     load(r->c, false, w->pool, slot, head, w->k_bits, kv_scale(r, w, false, head), r->k);
-    columns_of(w, r->c->p->heads.d, column, &from, &to);
+    columns_of(w, d, d_v, column, &from, &to);
+    if (w->columns == COL_TURNED) {
+        for (int32_t e = 0; e < d; e++)
+            sum += q[(e + d - d_v) % d] * r->k[e];
+        return sum;
+    }
     if (w->k_store == STORE_ALL && w->dot_store == STORE_ALL) {
         for (int32_t e = from; e < to; e++)
             sum += q[e] * r->k[e];
@@ -224,20 +279,22 @@ static bool own_scores(const struct wrong *w)
     return w->kv_head == H_OWN && w->k_head == H_OWN && w->q_head == H_OWN && w->q_query == Q_OWN &&
            w->columns == COL_OWN && w->k_store == STORE_ALL && w->q_store == STORE_ALL &&
            w->dot_store == STORE_ALL && w->k_scales == SCALES_RIGHT && w->k_bits == BITS_RIGHT &&
-           (w->pool == POOL_OWN || w->pool == POOL_K_FOR_V);
+           (w->pool == POOL_OWN || w->pool == POOL_K_FOR_V || w->pool == POOL_V_AS_K || w->pool == POOL_V_LAST ||
+            w->pool == POOL_V_NEXT);
 }
 
 static bool own_values(const struct wrong *w)
 {
     bool stored = w->v_store != STORE_ALL && w->written != WRITTEN_ROUNDED; /* that is O */
     return w->kv_head == H_OWN && w->v_head == H_OWN && !stored && w->v_scales == SCALES_RIGHT &&
-           w->v_bits == BITS_RIGHT && (w->pool == POOL_OWN || w->pool == POOL_V_FOR_K);
+           w->v_bits == BITS_RIGHT && (w->pool == POOL_OWN || w->pool == POOL_V_FOR_K || w->pool == POOL_K_AS_V);
 }
 
 static double scale_of(const struct wrong_row *r, const struct wrong *w)
 {
-    double scale = r->c->p->scale, root = sqrt(r->c->p->heads.d);
-    return (w->factor != 0 ? w->factor : 1) * pow(scale, 1 - w->less_scale) * pow(root, w->to_root);
+    double scale = r->c->p->scale, root = sqrt(r->c->p->heads.d), root_v = sqrt(heads_d_v(&r->c->p->heads));
+    return (w->factor != 0 ? w->factor : 1) * pow(scale, 1 - w->less_scale) * pow(root, w->to_root) *
+           pow(root_v, w->to_root_v);
 }
 
 /* False: there is no such query. */
@@ -960,6 +1017,19 @@ static void list_by_node(struct wrong_case *c)
     free(at);
 }
 
+/* In how many groups of the plan the query is that is in most. */
+static int64_t most_groups(const struct wrong_case *c)
+{
+    const struct plan *plan = c->plan;
+    int64_t most = 0, *n = xcalloc((size_t)c->p->tree->n_queries + 1, sizeof *n);
+    for (int64_t g = 0; plan && g < plan->n_groups; g++)
+        for (int64_t i = plan->group[g].qr0; i < plan->group[g].qr1; i++)
+            for (int32_t q = plan->qr[i].begin; q < plan->qr[i].end; q++)
+                most = max_i64(most, ++n[q]);
+    free(n);
+    return most;
+}
+
 static struct wrong_case *case_new(const struct wrong_case *made)
 {
     const struct problem *p = made->p;
@@ -985,6 +1055,7 @@ static struct wrong_case *case_new(const struct wrong_case *made)
                 c->page_seen[p->page_table[p->page_off[i] + j / p->page_size]] =
                     (int32_t)min_i64(p->page_size, c->node_seen[i] - j);
     }
+    c->most_groups = most_groups(c);
     list_ways(c);
     return c;
 }
@@ -1012,10 +1083,15 @@ bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
     uint32_t has = problem_features(c->p);
     if ((has & w->features) != w->features || (has & w->without) != 0 || (w->fp8 && !heads_fp8(&c->p->heads)))
         return false;
+    if (w->few_v && c->p->heads.d_v == 0)
+        return false;
+    if (c->p->heads.d_v > 0 && (w->pool == POOL_EXCHANGED || w->pool == POOL_V_FOR_K || w->pool == POOL_PAGES_IN_TURN ||
+                                w->pool == POOL_TOKENS_IN_TURN)) /* rows of V are no rows of K */
+        return false;
     bool tail = w->read == READ_TAIL || w->read == READ_TAIL_WHOLE || w->read == READ_TAIL_FIRST ||
                 w->read == READ_TAIL_OTHER;
     if (has >> FEATURE_WINDOW & 1 && w->read != READ_OWN && !tail &&
-        w->read != READ_WINDOW_OFF) /* others know paths from their beginning */
+        w->read != READ_WINDOW_OFF && w->read != READ_WINDOW_BY_INDEX) /* others know paths from their beginning */
         return false;
     if (tail && c->requests->n == c->p->tree->n_queries) /* no request has several */
         return false;
@@ -1127,7 +1203,7 @@ void wrong_row_free(struct wrong_row *r)
 static bool only_joins(const struct wrong *w)
 {
     return w->read == READ_OWN && own_scores(w) && own_values(w) && w->soft == SOFT_RIGHT && w->factor == 0 &&
-           w->less_scale == 0 && w->to_root == 0 && w->score_store == STORE_ALL && w->cap == CAP_RIGHT &&
+           w->less_scale == 0 && w->to_root == 0 && w->to_root_v == 0 && w->score_store == STORE_ALL && w->cap == CAP_RIGHT &&
            w->lse == LSE_RIGHT && w->join < TILES_P_F16;
 }
 
@@ -1169,10 +1245,10 @@ static const struct wrong_parts *parts_of(struct wrong_row *r, const struct wron
     }
     *mine = partials(r, w);
     if (w->columns == COL_HALVES_APART) { /* the second half has scores of its own */
-        score(r, w, r->c->p->heads.d - 1);
+        score(r, w, r->c->orc->d - 1);
         struct wrong_parts second = partials(r, w);
         for (int32_t e = 0; e < r->n_columns; e++)
-            if (r->column[e] >= r->c->p->heads.d / 2 && mine->n > 0)
+            if (r->column[e] >= r->c->orc->d / 2 && mine->n > 0)
                 mine->o[e] = second.o[e];
         parts_free(&second);
     }
@@ -1192,7 +1268,7 @@ static void write_columns(struct wrong_row *r, const struct wrong *w, double rig
                           struct wrong_answer *out)
 {
     const struct wrong_case *c = r->c;
-    int32_t d = c->p->heads.d, h_q = c->p->heads.h_q;
+    int32_t d = c->orc->d, h_q = c->p->heads.h_q;
     double sum = exp(right_lse - max), n = w->n;
     const double *o = c->orc->o;
     for (int32_t e = 0; e < r->n_columns; e++) {
@@ -1276,7 +1352,7 @@ static void bounds(struct wrong_row *r, const struct wrong *w, const struct wron
                    const struct state *s, double lse, struct wrong_answer *out)
 {
     const struct wrong_case *c = r->c;
-    int32_t n = r->n_columns, d = c->p->heads.d;
+    int32_t n = r->n_columns, d = c->orc->d;
     double logit = 0, range[WRONG_MAX_COLUMNS], max_v[WRONG_MAX_COLUMNS],
            factor = scale_of(r, w) / c->p->scale;
     for (int64_t k = 0; k < part->n; k++)
@@ -1287,7 +1363,7 @@ static void bounds(struct wrong_row *r, const struct wrong *w, const struct wron
     }
     double own_dot = c->orc->abs_dot[r->row] * fmax(fabs(factor), 1);
     logit = fmax(logit, c->orc->logit[r->row] * fmax(fabs(factor), 1));
-    double dots = fmax(own_dot, logit) * sqrt((double)d / n), gap = 0;
+    double dots = fmax(own_dot, logit), gap = 0;
     int64_t ctx = max_i64(r->items.n, r->n);
     struct oracle one = {.n_rows = 1,
                          .d = n,
@@ -1312,7 +1388,7 @@ static void bounds(struct wrong_row *r, const struct wrong *w, const struct wron
 static bool from_oracle(struct wrong_row *r, const struct wrong *w, struct wrong_answer *out)
 {
     const struct wrong_case *c = r->c;
-    int64_t h_q = c->p->heads.h_q, n = c->p->tree->n_queries, d = c->p->heads.d, row = r->row;
+    int64_t h_q = c->p->heads.h_q, n = c->p->tree->n_queries, d = c->orc->d, row = r->row;
     int32_t q = wrong_query(c, r->q, w->row_query);
     out->unsure = q < 0; /* what is written beyond the end, and who writes there, is not known */
     if (out->unsure)
@@ -1414,7 +1490,7 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
         max = 0;
         s = (struct state){.any = false};
     }
-    double before = right, sink = wrong_sink_of(r, w, part->n, max),
+    double before = right, sink = wrong_sink_of(r, w, way, part->n, max),
            keep =
                sink == -INFINITY || w->sink == SINK_NOT_IN_O ? 1 : exp(before - wrong_log_sum(before, sink));
     for (int32_t e = 0; e < r->n_columns; e++) {

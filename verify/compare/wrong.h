@@ -76,7 +76,8 @@ enum wrong_tokens {
     READ_TAIL_FIRST, /* its first tokens, one more than queries stand before, */
     READ_TAIL_OTHER, /* or as if it had as many queries as the request x places behind */
     READ_WINDOW_OFF, /* of a window that is asked for, x tokens more in front, or -x less */
-    READ_WINDOW,     /* the last x alone */
+    READ_WINDOW_BY_INDEX, /* the window along the order of nodes (x 0), of the tree depth first (1), of slots (2), not along the path */
+    READ_WINDOW,          /* the last x alone */
     READ_HEAD,       /* the first x alone */
     READ_EVERY_OTHER
 };
@@ -123,7 +124,13 @@ enum wrong_pool {
     POOL_TOKEN_MAJOR,
     POOL_ALL_HEAD_MAJOR,
     POOL_PAGES_IN_TURN, /* K and V lie in one array, a page of each in turn, */
-    POOL_TOKENS_IN_TURN /* or a token of each, and are read as if they did not */
+    POOL_TOKENS_IN_TURN, /* or a token of each, and are read as if they did not */
+    /* where V has fewer elements than K: */
+    POOL_K_AS_V,     /* K is read in rows of V's length, */
+    POOL_V_AS_K,     /* V in rows of K's length, */
+    POOL_KV_AS_V,    /* and both in rows of V's length: V is in K's row */
+    POOL_V_LAST,     /* V is taken from the last elements of K's row, not from the first */
+    POOL_V_NEXT      /* V is that of the next slot */
 };
 
 /* A number on its way. */
@@ -158,12 +165,15 @@ enum wrong_cap {
     CAP_BEFORE_SCALE, /* of q.k, which is multiplied by the scale afterwards */
     CAP_UNDIVIDED,    /* cap tanh(score) */
     CAP_NOT_BACK,     /* tanh(score / cap) */
-    CAP_CLAMPED       /* no tanh */
+    CAP_CLAMPED,      /* no tanh */
+    CAP_HALVED,       /* another cap */
+    CAP_DOUBLED
 };
 enum wrong_sink {
     SINK_RIGHT,
     SINK_NONE,
-    SINK_EACH, /* in each partial result */
+    SINK_EACH, /* in each partial result, */
+    SINK_OF_LAST_SPLIT, /* or in the last of as many splits as the longest context has: other contexts leave it empty */
     SINK_TWICE,
     SINK_NOT_IN_O,   /* in LSE alone, */
     SINK_NOT_IN_LSE, /* or in O alone */
@@ -260,7 +270,17 @@ enum join {
 };
 
 /* Elements that are read or written otherwise. */
-enum columns { COL_OWN, COL_FIRST_HALF, COL_HALVES_APART, COL_LESS_LAST, COL_FIRST_X, COL_FLOOR };
+enum columns {
+    COL_OWN,
+    COL_FIRST_HALF,
+    COL_HALVES_APART,
+    COL_LESS_LAST,
+    COL_FIRST_X,
+    COL_FLOOR,
+    COL_OF_V,     /* as many as V has, */
+    COL_BEYOND_V, /* or the others */
+    COL_TURNED    /* Q's elements beyond those stand first */
+};
 enum written {
     WRITTEN_OWN,
     WRITTEN_ROTATED,
@@ -313,6 +333,7 @@ struct wrong {
     /* scores times factor * scale^to_scale * sqrt(d)^to_root (to_scale 1 is right: see hypotheses.def) */
     double factor;
     int less_scale, to_root; /* scale^(1 - less_scale) */
+    int to_root_v;           /* and times sqrt(elements of V)^to_root_v */
     enum store k_store, v_store, q_store, score_store, dot_store;
     enum softmax soft;
     enum wrong_cap cap; /* of problems that have one, as all below */
@@ -321,7 +342,8 @@ struct wrong {
     enum wrong_scales k_scales, v_scales;
     enum of_head scale_head;
     enum wrong_bits k_bits, v_bits;
-    bool fp8;                   /* of problems whose K and V are in 8 bits alone */
+    bool fp8;                   /* of problems whose K and V are in 8 bits alone, */
+    bool few_v;                 /* or whose V has fewer elements than K */
     uint32_t features, without; /* bits: the problem must have these, and may not have those */
     enum wrong_cut cut;
     enum join join;

@@ -51,11 +51,27 @@ double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, dou
         return tanh(x / c);
     case CAP_CLAMPED:
         return fmin(fmax(x, -c), c);
+    case CAP_HALVED:
+        return c / 2 * tanh(x / (c / 2));
+    case CAP_DOUBLED:
+        return c * 2 * tanh(x / (c * 2));
     }
     return c * tanh(x / c);
 }
 
-double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n_parts, double max)
+/* Splits that a kernel makes of the longest context, cut that way; -1: as many as each context has. */
+static int64_t most_splits(const struct wrong_case *c, const struct wrong_way *way)
+{
+    int64_t longest = 0;
+    if (way->cut == CUT_PLAN && c->plan)
+        return c->most_groups;
+    for (int32_t q = 0; q < c->p->tree->n_queries; q++)
+        longest = max_i64(longest, c->orc->ctx[q]);
+    return way->cut == CUT_PARTS ? way->x : way->cut == CUT_BLOCKS ? ceil_div(longest, way->x) : -1;
+}
+
+double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, const struct wrong_way *way, int64_t n_parts,
+                     double max)
 {
     const struct problem *p = r->c->p;
     double own = problem_sink(p, r->h);
@@ -68,6 +84,8 @@ double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n
         break;
     case SINK_NONE:
         return -INFINITY;
+    case SINK_OF_LAST_SPLIT:
+        return n_parts > 0 && n_parts < most_splits(r->c, way) ? -INFINITY : own;
     case SINK_EACH:
         return own + log((double)n_parts);
     case SINK_TWICE:

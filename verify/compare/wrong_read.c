@@ -64,6 +64,55 @@ static void add_window(struct wrong_row *r, int64_t x)
     free(slot);
 }
 
+/* Where each node's tokens begin, as nodes lie one behind the other by number, or depth first; the caller frees. */
+static int64_t *node_begins(const struct tree *t, bool depth_first)
+{
+    int64_t *first = xcalloc((size_t)t->n_nodes + 1, sizeof *first), *below = xcalloc((size_t)t->n_nodes, sizeof *below),
+            *next = xcalloc((size_t)t->n_nodes + 1, sizeof *next); /* of a node's children; [n_nodes]: of the roots */
+    for (int32_t i = t->n_nodes; i-- > 0;) {
+        below[i] += t->len[i];
+        if (t->parent[i] >= 0)
+            below[t->parent[i]] += below[i];
+    }
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        int64_t *at = &next[t->parent[i] >= 0 ? t->parent[i] : t->n_nodes];
+        first[i + 1] = first[i] + t->len[i];
+        below[i] = (*at += below[i]) - below[i]; /* where it begins depth first, from here on */
+        next[i] = below[i] + t->len[i];
+    }
+    if (depth_first)
+        memcpy(first, below, (size_t)t->n_nodes * sizeof *first);
+    free(below);
+    free(next);
+    return first;
+}
+
+/* The window as an order has it that is not the path's. */
+static void add_window_by_index(struct wrong_row *r, int order)
+{
+    enum { BY_NODE, DEPTH_FIRST, BY_SLOT };
+    const struct problem *p = r->c->p;
+    const struct tree *t = p->tree;
+    int64_t since = t->since[r->q], n = since + r->n, window = since > 0 ? r->n : 0;
+    for (int32_t q = 0; q < t->n_queries && since == 0; q++)
+        window = t->since[q] > 0 ? max_i64(window, r->c->orc->ctx[q]) : window;
+    int32_t depth = tree_path(t->parent, t->query[r->q].node, NULL), *node = xcalloc((size_t)depth + 1, sizeof *node);
+    int64_t *slot = xcalloc((size_t)n + 1, sizeof *slot), *index = xcalloc((size_t)n + 1, sizeof *index), at = 0;
+    int64_t *first = node_begins(t, order == DEPTH_FIRST);
+    tree_path(t->parent, t->query[r->q].node, node);
+    problem_path_slots(p, r->q, n, slot);
+    for (int32_t i = 0; i < depth; i++)
+        for (int64_t j = 0, len = i + 1 < depth ? t->len[node[i]] : t->query[r->q].upto; j < len; j++, at++)
+            index[at] = order == BY_SLOT ? slot[at] : first[node[i]] + j;
+    for (int64_t i = 0; i < n; i++)
+        if (window == 0 || index[i] > index[n - 1] - window)
+            add(r, slot[i], i >= since ? i - since : -1);
+    free(node);
+    free(slot);
+    free(index);
+    free(first);
+}
+
 struct stretch *wrong_path(const struct wrong_case *c, int32_t q, int32_t *n)
 {
     const struct tree *t = c->p->tree;
@@ -557,6 +606,9 @@ static void read_shorter(struct wrong_row *r, const struct wrong *w)
         break;
     case READ_WINDOW_OFF:
         add_window(r, x);
+        break;
+    case READ_WINDOW_BY_INDEX:
+        add_window_by_index(r, (int)x);
         break;
     case READ_WINDOW:
         add_own(r, n - x, n);

@@ -47,6 +47,7 @@ struct wrong_case {
     int64_t *node_seen; /* [n_nodes] */
     struct wrong_way way[WRONG_MAX_CUTS]; /* without tiles and chains */
     int32_t n_ways;
+    int64_t most_groups; /* of the plan, that a query is in */
 };
 
 struct wrong_parts {
@@ -86,8 +87,9 @@ double wrong_log_sum(double a, double b);
 /* The score of a product q.k, by that way of making the soft cap, where the problem has one. */
 double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, double scale);
 /* What a row's sink is taken for, as a logit beside its LSE so far; -inf where it has none. max is the largest score, n_parts how
- * many partial results there are. */
-double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n_parts, double max);
+ * many partial results there are, cut that way. */
+double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, const struct wrong_way *way, int64_t n_parts,
+                     double max);
 
 /* d numbers of K or V in 8 bits, read so, times their scale; `instead`: what is stored there in truth, or NULL. It may be `out`. */
 void wrong_fp8_row(const struct heads *h, const uint8_t *stored, const double *instead, enum wrong_bits bits,

@@ -150,6 +150,8 @@ static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
 {
     const struct problem *p = fc->problem;
     struct token t, other;
+    if (of_v && heads_v_in_k(&p->heads)) /* who reads it with K does not see a copy */
+        return false;
     for (int attempt = 0; attempt < 100; attempt++) {
         if (!draw_token(fc, b, false, &other) || !draw_token(fc, b, false, &t))
             return false;
@@ -237,13 +239,14 @@ static bool run_with_heads(const struct fault_case *fc, struct broken *b,
                    row);
 
     struct output *moved = output_new(p);
+    size_t o_row = (size_t)moved->d * (size_t)heads_elt_bytes(&p->heads);
     struct ledger counted = {0};
     bool good = fc->kernel->run(e, fc->plan, moved, &counted, NULL);
     b->output = output_new(p);
     for (int32_t q = 0; q < p->tree->n_queries; q++)
         for (int32_t h = 0; h < h_q; h++) {
             int64_t to = (int64_t)q * h_q + h, from = (int64_t)q * h_q + at[h];
-            memcpy((char *)b->output->o + (size_t)to * row, (char *)moved->o + (size_t)from * row, row);
+            memcpy((char *)b->output->o + (size_t)to * o_row, (char *)moved->o + (size_t)from * o_row, o_row);
             output_set_lse(b->output, to, output_lse(moved, from));
         }
     output_free(moved);

@@ -1,6 +1,6 @@
 /*
- * features.c - faults in what some models add to attention: the soft cap of logits, sinks, sliding windows, and K and V in 8 bits
- * with scales.
+ * features.c - faults in what some models add to attention: the soft cap of logits, sinks, sliding windows, V of fewer elements than
+ * K, and K and V in 8 bits with scales.
  *
  * Problems without the feature offer no place for them.
  */
@@ -103,16 +103,33 @@ bool plant_sink_per_partial(const struct fault_case *fc, struct broken *b)
     return b->output != NULL;
 }
 
+/* The answer without sinks. Free with oracle_free. */
+static struct oracle *without_sinks(const struct fault_case *fc)
+{
+    struct problem plain = *fc->problem;
+    plain.sink = NULL;
+    return oracle_new(&plain);
+}
+
+/* O of a row as it is there. Does that differ? */
+static bool take_o(const struct fault_case *fc, struct broken *b, const struct oracle *plain, int64_t row)
+{
+    double sink = fc->problem->sink[row % fc->problem->heads.h_q];
+    struct output *out = fault_edit_output(fc, b);
+    for (int64_t c = row * out->d; c < (row + 1) * out->d; c++)
+        dtype_store(out->dtype, out->o, c, plain->o[c]);
+    return exp(sink - fc->oracle->lse[row]) > 0.01 && isfinite(plain->lse[row]);
+}
+
 /* O is divided by the sum without the sink; LSE has it. */
 bool plant_sink_not_in_o(const struct fault_case *fc, struct broken *b)
 {
-    const struct problem *p = fc->problem;
-    for (int64_t row = 0; row < fc->oracle->n_rows && p->sink; row++) {
-        double of_sink = exp(p->sink[row % p->heads.h_q] - fc->oracle->lse[row]);
-        if (of_sink > 0.01 && of_sink < 0.99)
-            rewrite(fault_edit_output(fc, b), row, 1 / (1 - of_sink), output_lse(fc->good, row));
-    }
-    return b->output != NULL;
+    struct oracle *plain = fc->problem->sink ? without_sinks(fc) : NULL;
+    bool shows = false;
+    for (int64_t row = 0; row < fc->oracle->n_rows && plain; row++)
+        shows = take_o(fc, b, plain, row) || shows;
+    oracle_free(plain);
+    return shows;
 }
 
 /* A query that sees nothing still has its sink. */
@@ -123,6 +140,26 @@ bool plant_sink_lost_where_empty(const struct fault_case *fc, struct broken *b)
         if (fc->oracle->ctx[row / p->heads.h_q] == 0)
             rewrite(fault_edit_output(fc, b), row, 1, -INFINITY);
     return b->output != NULL;
+}
+
+/* A sink that is added to one of the splits of a context is lost where that split is empty: in rows that have fewer than others. */
+bool plant_sink_lost_in_empty_split(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    struct oracle *plain = p->sink ? without_sinks(fc) : NULL;
+    int32_t *parts = count_parts(fc->plan), most = 0;
+    bool shows = false;
+    for (int32_t n = 0; n < fc->nf->n_queries; n++)
+        most = parts[n] > most ? parts[n] : most;
+    for (int32_t n = 0; n < fc->nf->n_queries && plain; n++)
+        for (int32_t h = 0; h < p->heads.h_q && parts[n] > 0 && parts[n] < most; h++) {
+            int64_t row = (int64_t)fc->nf->orig[n] * p->heads.h_q + h;
+            shows = take_o(fc, b, plain, row) || shows;
+            output_set_lse(b->output, row, plain->lse[row]);
+        }
+    free(parts);
+    oracle_free(plain);
+    return shows;
 }
 
 /* ---- other tokens -------------------------------------------------------------------------------------- */
@@ -186,6 +223,37 @@ static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t 
             max_i64(0, min_i64(t->since[q] + (t->since[q] > 0 || by < 0 ? by : 0), path_tokens(fc, q) - 1));
         shows = shows || weighs(fc, q, q, own->since[q], t->since[q]);
     }
+    shows = shows && run_on(fc, b, t);
+    tree_free(t);
+    return shows;
+}
+
+/* Tokens are counted as the nodes lie one behind the other, with what lies between two nodes of a path: the window holds fewer. */
+bool plant_window_by_index(const struct fault_case *fc, struct broken *b)
+{
+    const struct tree *own = fc->problem->tree;
+    int64_t window = 0;
+    bool shows = false;
+    for (int32_t q = 0; q < own->n_queries && own->since; q++)
+        window = own->since[q] > 0 ? max_i64(window, fc->oracle->ctx[q]) : window;
+    if (window == 0)
+        return false;
+    int64_t *first = xcalloc((size_t)own->n_nodes + 1, sizeof *first);
+    int32_t *path = xcalloc((size_t)own->n_nodes, sizeof *path);
+    for (int32_t i = 0; i < own->n_nodes; i++)
+        first[i + 1] = first[i] + own->len[i];
+    struct tree *t = tree_copy(own);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        const struct query *x = &own->query[q];
+        int32_t n = tree_path(own->parent, x->node, path);
+        int64_t end = first[x->node] + x->upto - window, out = 0; /* tokens of a lower index are out */
+        for (int32_t i = 0; i < n; i++)
+            out += max_i64(0, min_i64(end - first[path[i]], path[i] == x->node ? x->upto : own->len[path[i]]));
+        t->since[q] = max_i64(0, min_i64(out, path_tokens(fc, q) - 1));
+        shows = shows || weighs(fc, q, q, own->since[q], t->since[q]);
+    }
+    free(first);
+    free(path);
     shows = shows && run_on(fc, b, t);
     tree_free(t);
     return shows;
@@ -299,6 +367,12 @@ static void v_of_first(const struct problem *p, int32_t h, float *k, float *v)
     (void)h, (void)k;
     *v = p->v_scale[0];
 }
+static void of_last(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)h;
+    *k = p->k_scale[p->heads.h_kv - 1];
+    *v = p->v_scale[p->heads.h_kv - 1];
+}
 /* A bias that is one more makes half of every number. */
 static void halved(const struct problem *p, int32_t h, float *k, float *v)
 {
@@ -312,6 +386,7 @@ KIND(k_scale_twice, change_scales(fc, b, k_twice))
 KIND(v_scale_twice, change_scales(fc, b, v_twice))
 KIND(k_scale_next_head, change_scales(fc, b, k_of_next))
 KIND(v_scale_of_head_0, change_scales(fc, b, v_of_first))
+KIND(kv_scales_of_last_head, change_scales(fc, b, of_last))
 KIND(fp8_bias, change_scales(fc, b, halved))
 
 bool plant_fp8_other_type(const struct fault_case *fc, struct broken *b)
@@ -349,4 +424,126 @@ bool plant_fp8_flushed(const struct fault_case *fc, struct broken *b)
                             problem_slot(p, nf->src[i], nf->off[i] + j) * p->heads.h_kv * p->heads.d + x, 0);
     }
     return b->problem != NULL;
+}
+
+/* ---- V of fewer elements than K ------------------------------------------------------------------------- */
+
+/* Is the answer to what was planted another one, by more than rounding? */
+static bool differs(const struct fault_case *fc, const struct problem *e)
+{
+    struct oracle *orc = oracle_new(e);
+    const struct oracle *own = fc->oracle;
+    bool other = false;
+    for (int64_t row = 0; row < own->n_rows && !other; row++) {
+        double most = 0, off = 0;
+        other = own->ctx[row / e->heads.h_q] > 0 && !(fabs(orc->lse[row] - own->lse[row]) < 0.05);
+        for (int64_t c = row * own->d; c < (row + 1) * own->d; c++) {
+            most = fmax(most, fabs(own->o[c]));
+            off = fmax(off, fabs(orc->o[c] - own->o[c]));
+            other = other || isnan(orc->o[c]);
+        }
+        other = other || off > 0.05 * most;
+    }
+    oracle_free(orc);
+    return other;
+}
+
+static bool has_few(const struct fault_case *fc)
+{
+    const struct heads *h = &fc->problem->heads;
+    return h->d_v > 0 && h->d_v < h->d && fault_any_seen(fc);
+}
+
+/* A copy whose V is an array of its own, which may be broken apart from K. NULL where the kernel has no such V. */
+static struct problem *apart(const struct fault_case *fc, struct broken *b)
+{
+    if (!has_few(fc) || !(fc->kernel->features >> FEATURE_NARROW_V & 1))
+        return NULL;
+    struct problem *e = fault_edit_problem(fc, b);
+    e->heads.v_apart = true;
+    return e;
+}
+
+/* Element c of row i of a pool, which rows of K's length lie in, becomes number at(i, c) of `from`, whose rows have `width`. */
+static void move_elements(const struct problem *e, void *to, int32_t n, const void *from, int32_t width,
+                          int64_t (*at)(const struct heads *h, int64_t row, int32_t c))
+{
+    enum dtype t = heads_kv_dtype(&e->heads);
+    int64_t rows = e->n_pages * e->page_size * e->heads.h_kv, d = e->heads.d;
+    for (int64_t i = 0; i < rows; i++)
+        for (int32_t c = 0; c < n; c++) {
+            int64_t x = at(&e->heads, i, c);
+            bool inside = x / width < rows;
+            dtype_store(t, to, i * d + c, inside ? dtype_load(t, from, x / width * d + x % width) : (double)NAN);
+        }
+}
+
+static int64_t last_of_k(const struct heads *h, int64_t row, int32_t c)
+{
+    return row * h->d + h->d - h->d_v + c;
+}
+static int64_t next_of_v(const struct heads *h, int64_t row, int32_t c)
+{
+    return (row + h->h_kv) * h->d_v + c;
+}
+static int64_t in_rows_of_k(const struct heads *h, int64_t row, int32_t c)
+{
+    return row * h->d + c;
+}
+static int64_t in_rows_of_v(const struct heads *h, int64_t row, int32_t c)
+{
+    return row * h->d_v + c;
+}
+
+bool plant_v_last_of_k(const struct fault_case *fc, struct broken *b)
+{
+    struct problem *e = heads_v_in_k(&fc->problem->heads) ? apart(fc, b) : NULL;
+    if (e)
+        move_elements(e, e->v, e->heads.d_v, fc->problem->k, e->heads.d, last_of_k);
+    return e && differs(fc, e);
+}
+
+bool plant_v_next_slot(const struct fault_case *fc, struct broken *b)
+{
+    struct problem *e = apart(fc, b);
+    if (e)
+        move_elements(e, e->v, e->heads.d_v, fc->problem->v, e->heads.d_v, next_of_v);
+    return e && differs(fc, e);
+}
+
+bool plant_v_rows_as_k(const struct fault_case *fc, struct broken *b)
+{
+    struct problem *e = !heads_v_in_k(&fc->problem->heads) ? apart(fc, b) : NULL;
+    if (e)
+        move_elements(e, e->v, e->heads.d_v, fc->problem->v, e->heads.d_v, in_rows_of_k);
+    return e && differs(fc, e);
+}
+
+bool plant_k_rows_as_v(const struct fault_case *fc, struct broken *b)
+{
+    struct problem *e = apart(fc, b);
+    if (e)
+        move_elements(e, e->k, e->heads.d, fc->problem->k, e->heads.d, in_rows_of_v);
+    return e && differs(fc, e);
+}
+
+bool plant_scale_of_v(const struct fault_case *fc, struct broken *b)
+{
+    if (!has_few(fc))
+        return false;
+    struct problem *e = fault_edit_problem(fc, b);
+    e->scale = 1 / sqrt(e->heads.d_v);
+    return differs(fc, e);
+}
+
+bool plant_k_beyond_v_ignored(const struct fault_case *fc, struct broken *b)
+{
+    if (!has_few(fc))
+        return false;
+    struct problem *e = fault_edit_problem(fc, b);
+    int64_t n = (int64_t)e->tree->n_queries * e->heads.h_q * e->heads.d;
+    for (int64_t i = 0; i < n; i++)
+        if (i % e->heads.d >= e->heads.d_v)
+            dtype_store(e->heads.dtype, e->q, i, 0);
+    return differs(fc, e);
 }

@@ -59,7 +59,7 @@ static int64_t break_lse(const struct fault_case *fc, struct broken *b, int64_t 
 static bool break_row(const struct fault_case *fc, struct broken *b, int64_t least, double o, double lse)
 {
     int64_t row = break_lse(fc, b, least, lse);
-    for (int32_t c = 0; row >= 0 && c < fc->problem->heads.d; c++)
+    for (int32_t c = 0; row >= 0 && c < fc->good->d; c++)
         set_o(b->output, row, c, o);
     return row >= 0;
 }
@@ -83,7 +83,7 @@ static bool break_one(const struct fault_case *fc, struct broken *b, int64_t lea
 /* One element of O, and the same of the reference; 0: it stays as it is. */
 static bool break_element(const struct fault_case *fc, struct broken *b, double got, double want)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->good->d);
     if (row < 0)
         return false;
     struct output *out = fault_edit_output(fc, b);
@@ -148,7 +148,7 @@ KIND(row_emptied, break_row(fc, b, 1, 0, -INFINITY))
 /* All numbers of the row are there, none in its place. */
 ROW_KIND(row_rotated, 1, 1)
 {
-    if (fc->problem->heads.d < 2)
+    if (fc->good->d < 2)
         return false;
     struct output *out = fault_edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
@@ -190,7 +190,7 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
         double w = fault_weight(fc, q, head, slot[i]);
         h.sum += w;
         h.top = fmax(h.top, log(w));
-        for (int32_t c = 0; c < p->heads.d; c++)
+        for (int32_t c = 0; c < fc->good->d; c++)
             h.o[c] += w * problem_v(p, (slot[i] * p->heads.h_kv + kv_head) * p->heads.d + c);
     }
     free(slot);
@@ -320,7 +320,7 @@ bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
 
 bool plant_d_differs(const struct fault_case *fc, struct broken *b)
 {
-    if (fc->problem->heads.d == 1 || fc->good->n_rows == 0)
+    if (fc->good->d == 1 || fc->good->n_rows == 0)
         return false;
     struct output *out = fault_edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
@@ -346,7 +346,7 @@ static double bound_at(const struct fault_case *fc, struct output *out, int64_t 
 /* Two bounds off, and more where the storage type would round that away. */
 ROW_KIND(o_off_bounds, 1, 1)
 {
-    int32_t col = (int32_t)fault_draw(b, fc->problem->heads.d);
+    int32_t col = (int32_t)fault_draw(b, fc->good->d);
     struct output *out = fault_edit_output(fc, b);
     double want = fc->oracle->o[row * out->d + col], bound = bound_at(fc, out, row, col);
     bool narrow = out->dtype == DT_F16 || out->dtype == DT_BF16;
@@ -379,7 +379,7 @@ static double promised(const struct fault_case *fc, bool lse)
 
 ROW_KIND(o_off_figure, 1, 1)
 {
-    int32_t d = fc->problem->heads.d, col = (int32_t)fault_draw(b, d);
+    int32_t d = fc->good->d, col = (int32_t)fault_draw(b, d);
     double figure = promised(fc, false), top = 0;
     if (figure == 0)
         return false;

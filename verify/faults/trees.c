@@ -88,6 +88,18 @@ static const struct shape shapes[] = {
      .shortest = "2,6 120,40",
      .longest = "2,6 260,90",
      .spec = {.heads = {8, 2, 64, DT_F16, DT_E5M2}, .page_size = 32, .scattered = true, .head_scales = true}},
+    /* rows of K of which the beginning is V, as latent attention has them */
+    {.name = "latent",
+     .shortest = "1,2,6 60,20,8",
+     .longest = "1,2,6 120,50,20",
+     .every_node = true,
+     .empty = true,
+     .spec = {.heads = {8, 1, 36, DT_F32, .d_v = 32}, .page_size = 16, .scattered = true}},
+    /* V apart, of fewer elements than K */
+    {.name = "narrow-v",
+     .shortest = "1,6 80,20",
+     .longest = "1,6 160,60",
+     .spec = {.heads = {6, 3, 48, DT_F32, .d_v = 32, .v_apart = true}, .page_size = 8, .scattered = true}},
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 

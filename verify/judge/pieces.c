@@ -155,14 +155,17 @@ bool partials_new(const struct plan_pieces *x, const struct oracle *orc, int32_t
             longest = x->query[r];
         }
     *out = (struct partials){.heads = *h, .n = n_queries + ALONE, .inputs = most};
-    out->heads.kv_fp8 = DT_F64; /* partial results are of no K and V */
-    int64_t rows = most * out->n * h->h_q;
-    if (most < 2 || rows * h->d > MOST_ELEMENTS) {
+    out->heads.kv_fp8 = DT_F64; /* partial results are of no K and V, and as long as O */
+    out->heads.d = heads_d_v(h);
+    out->heads.d_v = 0;
+    out->heads.v_apart = false;
+    int64_t rows = most * out->n * h->h_q, d = out->heads.d;
+    if (most < 2 || rows * d > MOST_ELEMENTS) {
         free(count);
         return most < 2 ? err_set(why, "no query has two partial results")
                         : err_set(why, "%" PRId64 " partial results are too many", most * out->n);
     }
-    out->o = xcalloc((size_t)(rows * h->d), (size_t)dtype_size[h->dtype]);
+    out->o = xcalloc((size_t)(rows * d), (size_t)dtype_size[h->dtype]);
     out->lse = xcalloc((size_t)rows, sizeof *out->lse);
     for (int64_t i = 0; i < rows; i++)
         out->lse[i] = -INFINITY;
