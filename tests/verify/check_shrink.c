@@ -52,6 +52,8 @@ static const char *const ground[] = {
     "4;dtype=f32;softcap=5;sinks=1;window=60;strategy=deft-node;kernel=cpu",
     "tree=nodes:-1.120,0.40,1.9:0.40,1.30,2.9;heads=6/3;dtype=f32;kv=e4m3;headscales=1;fill=span;strategy=deft-node;"
     "kernel=cpu",
+    "tree=nodes:-1.90,0.40,1.9:0.40,1.30,2.9;heads=4/1;d=36;dv=32;dtype=f32;strategy=deft-node;kernel=cpu",
+    "tree=nodes:-1.90,0.40,1.9:0.40,1.30,2.9;heads=4/2;d=48/32;dtype=f32;strategy=deft-node;kernel=cpu",
 };
 enum { N_GROUND = sizeof ground / sizeof ground[0] };
 
