@@ -54,7 +54,7 @@ bool model_needs_whole(const struct model *m, struct err *e)
 
 struct heads model_heads(const struct model *m, enum dtype dtype)
 {
-    return (struct heads){m->h_q, m->h_kv, m->d, dtype};
+    return (struct heads){m->h_q, m->h_kv, m->d, dtype, .d_v = m->d_v};
 }
 
 struct weight_spec model_weight(const struct model *m, enum weight w)

@@ -22,6 +22,7 @@ struct sim_args {
     char *strategies; /* a comma-separated list; NULL: all */
     struct sim_machine machine[MAX_MACHINES];
     int32_t n_machines;                      /* 0: no times */
+    bool layers;                             /* --layers was given */
     const char *coefficients, *model, *part; /* of `treeattn fit` */
 };
 
@@ -58,6 +59,11 @@ static bool add_machines(void *self, const char *value, struct err *e)
     return good;
 }
 
+static bool set_any_llm(void *self, const char *value, struct err *e)
+{
+    return (*(const struct model **)self = model_find(value, e)) != NULL;
+}
+
 static bool add_swept(void *self, const char *value, struct err *e)
 {
     struct sim_args *a = self;
@@ -92,6 +98,7 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
                  "the plans move in all layers, one row per tree and strategy. With --machine, plans are "
                  "made for that GPU and timed on its model. Nothing is run.",
         .examples = "sim --levels \"1,4,16 1024,256,32\"\n"
+                    "sim --levels \"1,16 8000,200\" --llm gemma-3-27b --strategy treeattn --machine h200\n"
                     "sim --trace embedded:reasoning --tree all\n"
                     "sim --trace embedded:reasoning --prompt 4000 --max-seq 4400 --machine h200",
         .details = column_help,
@@ -113,7 +120,10 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
              "NAME[:K=V,..],.. or all (default: all); may be given several times"),
         WORD("count", "MODE", &run->mode, count_mode_name, N_COUNT_MODES, "true",
              "true: what a kernel must move; paper: as DeFT's tables count; deft: as DeFT's release counts"),
-        I64("layers", "L", &run->layers, 1, MAX_LAYERS, "32", "layers of the model"),
+        I64("layers", "L", &run->layers, 1, MAX_LAYERS, "32", "layers of the model, all alike", .given = &a->layers),
+        CALL("llm", "NAME", set_any_llm, &run->llm, NULL,
+             "a model's heads and all of its layers, those with a sliding window and those without (see treeattn list "
+             "models)"),
         HEADING("How it is timed:"),
         CALL("machine", "NAME", add_machines, a, NULL,
              "times on this GPU, simulated; all: on every one; h200:bandwidth=4e12 changes a figure, and "
@@ -150,7 +160,16 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
 {
     const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans, run->bytes_svg};
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
+    if (run->llm && (a->layers || a->problem.heads || a->problem.d || a->problem.window || a->sets || a->n_swept > 0))
+        return err_set(e, "--llm has heads, layers and windows of its own (expected no --heads, --head-dim, --layers, "
+                          "--window, --sweep or --sets)");
     run->spec = a->problem.spec;
+    if (run->llm) {
+        enum dtype kv = run->spec.heads.kv_fp8;
+        run->spec.heads = model_heads(run->llm, run->spec.heads.dtype);
+        run->spec.heads.kv_fp8 = kv;
+        run->layers = run->llm->layers;
+    }
     run->timed = a->n_machines > 0;
     run->n_machines = a->n_machines;
     if (!run->timed) {

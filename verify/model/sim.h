@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_MODEL_SIM_H
 #define TREEATTN_VERIFY_MODEL_SIM_H
 
+#include "ref/model.h"
 #include "verify/io/table.h"
 #include "verify/cases/tree_source.h"
 #include "verify/model/coefficient_file.h"
@@ -43,6 +44,7 @@ struct sim_run {
     struct tree_source *src;
     struct problem_spec spec; /* where the source has no heads of its own */
     int64_t layers;
+    const struct model *llm; /* rows are sums over its layers, windowed and full ones; NULL: of one of `layers` that are alike */
     enum count_mode mode;
     struct strategy_use *use;
     int32_t n_use;
@@ -64,6 +66,11 @@ struct sim_run {
 static inline struct simulated_row *sim_rows(const struct sim_run *run, int64_t k, int32_t m)
 {
     return run->row + (k * run->n_machines + m) * run->n_use;
+}
+/* What a row is multiplied by, to be of all layers. */
+static inline int64_t sim_multiplier(const struct sim_run *run)
+{
+    return run->llm ? 1 : run->layers;
 }
 static inline int64_t sim_steps(const struct sim_source *s)
 {

@@ -137,11 +137,11 @@ static void print_bytes(FILE *f, const struct sim_run *run)
     for (int32_t i = 0; i < run->n_use; i++) {
         row[i] = sum_of(run, i);
         name[i] = strategy_label(&run->use[i]);
-        bar[i] = bytes_bar_of(name[i], &row[i].moved, (double)run->layers);
+        bar[i] = bytes_bar_of(name[i], &row[i].moved, (double)sim_multiplier(run));
         if (row[i].skipped_at > 0)
             bar[i].why = row[i].why;
         else
-            floor = row[i].floor * (double)run->layers;
+            floor = row[i].floor * (double)sim_multiplier(run);
     }
     for (int64_t k = 0; k < run->n_sources; k++)
         steps += sim_steps(&run->source[k]);

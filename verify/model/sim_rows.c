@@ -70,7 +70,7 @@ static void print_counts(struct printer *t, const struct sim_run *run, const str
                          const char *name, const struct simulated_row *r)
 {
     const struct ledger *l = &r->moved;
-    int64_t layers = run->layers, prompt = s->trace ? trace_prompt(s->trace) : 0;
+    int64_t layers = sim_multiplier(run), prompt = s->trace ? trace_prompt(s->trace) : 0;
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
     bool whole = s->trace && run->src->step == 0;
     char *text = s->trace ? xstrdup(s->src.text) : tree_source_print(&s->src);
@@ -84,7 +84,7 @@ static void print_times(struct printer *t, const struct sim_run *run, const stru
                         const struct simulated_row *r)
 {
     const struct simulated_times *x = &r->time;
-    int64_t layers = run->layers;
+    int64_t layers = sim_multiplier(run);
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
     double ms = 1e3 * (double)layers;
     TIMED(PRINT)

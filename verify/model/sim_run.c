@@ -71,20 +71,51 @@ struct simulation sim_of_source(const struct sim_run *run, const struct sim_sour
     };
 }
 
+/* A layer, which is like all others. */
+static bool simulate_alike(const struct sim_run *run, int64_t k, int32_t m, const struct simulation_source *src,
+                           struct simulated_row *row, struct progress *progress, struct err *e)
+{
+    struct simulation s = sim_of_source(run, &run->source[k], m);
+    return simulate_steps(&s, src, run->layers * run->n_sources, row, progress, e);
+}
+
+/* The layers of run->llm: those that have windows, and the others. */
+static bool simulate_layers(const struct sim_run *run, int64_t k, int32_t m, struct progress *progress, struct err *e)
+{
+    const struct model *llm = run->llm;
+    const int64_t n[2] = {llm->layers - llm->window_layers, llm->window_layers};
+    bool good = true;
+    for (int i = 0; i < 2 && good; i++) {
+        struct simulated_row *row = xcalloc((size_t)run->n_use, sizeof *row);
+        struct simulation_source src = run->source[k].steps;
+        struct tree *t = src.trace ? NULL : tree_copy(src.tree);
+        int64_t window = i > 0 ? llm->window : 0;
+        if (t)
+            tree_set_window(t, window);
+        src.tree = t;
+        src.window = window;
+        good = n[i] == 0 || simulate_alike(run, k, m, &src, row, progress, e);
+        for (int32_t u = 0; u < run->n_use && n[i] > 0; u++)
+            simulated_add_layers(&sim_rows(run, k, m)[u], &row[u], n[i]);
+        tree_free(t);
+        free(row);
+    }
+    return good;
+}
+
 bool sim_simulate(struct sim_run *run, struct err *e)
 {
     int64_t steps = 0;
     for (int64_t k = 0; k < run->n_sources; k++)
-        steps += sim_steps(&run->source[k]) * run->n_machines;
+        steps += sim_steps(&run->source[k]) * run->n_machines *
+                 (run->llm && run->llm->window_layers > 0 && run->llm->window_layers < run->llm->layers ? 2 : 1);
     run->row = xcalloc((size_t)(run->n_sources * run->n_machines * run->n_use), sizeof *run->row);
     struct progress progress = progress_start("sim", steps);
     bool good = true;
     for (int64_t k = 0; k < run->n_sources && good; k++)
-        for (int32_t m = 0; m < run->n_machines && good; m++) {
-            struct simulation s = sim_of_source(run, &run->source[k], m);
-            good = simulate_steps(&s, &run->source[k].steps, run->layers * run->n_sources,
-                                  sim_rows(run, k, m), &progress, e);
-        }
+        for (int32_t m = 0; m < run->n_machines && good; m++)
+            good = run->llm ? simulate_layers(run, k, m, &progress, e)
+                            : simulate_alike(run, k, m, &run->source[k].steps, sim_rows(run, k, m), &progress, e);
     progress_clear(&progress);
     return good;
 }

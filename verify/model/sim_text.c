@@ -25,7 +25,7 @@ static struct unit choose_unit(const struct sim_run *run)
     static const struct unit units[] = {{1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"}, {1e12, "TB"}, {1e15, "PB"}};
     double most = 0;
     for (int64_t k = 0; k < run->n_sources * run->n_machines * run->n_use; k++)
-        most = fmax(most, all_bytes(&run->row[k].moved) * (double)run->layers);
+        most = fmax(most, all_bytes(&run->row[k].moved) * (double)sim_multiplier(run));
     int u = 0;
     while (u < 4 && most >= 1000 * units[u].bytes)
         u++;
@@ -43,7 +43,7 @@ static void print_bytes(struct printer *t, const struct sim_run *run, const stru
 {
     const struct ledger *l = &r->moved;
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
-    double scale = (double)run->layers / over / unit.bytes;
+    double scale = (double)sim_multiplier(run) / over / unit.bytes;
     double pairs = (double)l->mac_useful + (double)l->mac_masked + (double)l->mac_padded;
     cell(t, ran, (double)l->kv * scale);
     cell(t, ran, (double)l->mask * scale);
@@ -69,8 +69,8 @@ static void print_times(struct printer *t, const struct sim_run *run, const stru
 {
     const struct simulated_times *x = &r->time;
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
-    double steps = (double)max_i64(r->steps, 1);
-    cell(t, ran, 1e3 * x->latency_s * (double)run->layers / over);
+    double steps = (double)max_i64(r->steps, 1) * (run->llm ? (double)run->layers : 1); /* of one layer each */
+    cell(t, ran, 1e3 * x->latency_s * (double)sim_multiplier(run) / over);
     cell(t, ran, 1e6 * x->latency_s / steps);
     cell(t, ran && x->latency_s > 0, 100 * (x->overhead_s + x->launch_s) / x->latency_s);
     cell(t, ran && x->latency_s > 0, 100 * x->merge_s / x->latency_s);
@@ -109,10 +109,18 @@ static void print_head(const struct sim_run *run, FILE *f)
                 s->tree->n_queries, tree_tokens(s->tree));
         free(text);
     }
-    fprintf(f, "%" PRId64 " layer%s, ", run->layers, run->layers == 1 ? "" : "s");
+    if (run->llm)
+        fprintf(f, "%s: ", run->llm->name);
+    fprintf(f, "%" PRId64 " layer%s", run->layers, run->layers == 1 ? "" : "s");
+    if (run->llm && run->llm->window_layers > 0)
+        fprintf(f, " (%" PRId32 " with windows of %" PRId32 ")", run->llm->window_layers, run->llm->window);
+    fputs(", ", f);
     if (!s->at)
         fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, ", p->heads.h_q, p->heads.h_kv);
-    fprintf(f, "d = %" PRId32 ", %s", p->heads.d, heads_dtype_name(&p->heads));
+    fprintf(f, "d = %" PRId32, p->heads.d);
+    if (heads_v_in_k(&p->heads))
+        fprintf(f, " (V: the first %" PRId32 ")", p->heads.d_v);
+    fprintf(f, ", %s", heads_dtype_name(&p->heads));
     if (run->spec.window > 0)
         fprintf(f, ", windows of %" PRId64, run->spec.window);
     fputc('\n', f);

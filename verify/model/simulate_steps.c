@@ -152,6 +152,25 @@ void simulated_add(struct simulated_row *sum, const struct simulated_row *r)
     }
 }
 
+void simulated_add_layers(struct simulated_row *sum, const struct simulated_row *r, int64_t n)
+{
+    struct simulated_row all = *r;
+#define X(field, meaning) all.moved.field *= n;
+    LEDGER_FIELDS(X)
+#undef X
+#define X(field, of) all.time.field *= (double)n;
+    SIMULATED_TIMES(X)
+#undef X
+    all.moved.launches = r->moved.launches;
+    all.time.trip_s *= (double)n;
+    all.time.fitted_s *= (double)n;
+    all.time.kv *= (double)n;
+    all.time.unseen *= (double)n;
+    all.floor *= (double)n;
+    all.steps = sum->steps > 0 ? 0 : r->steps;
+    simulated_add(sum, &all);
+}
+
 bool simulate_steps(const struct simulation *s, const struct simulation_source *src, int64_t times,
                     struct simulated_row *row, struct progress *progress, struct err *e)
 {

@@ -85,6 +85,9 @@ struct plan *simulation_plan(const struct simulation *s, int32_t i, const struct
 /* Adds the sums of later steps, or of another trace, to *sum. */
 void simulated_add(struct simulated_row *sum, const struct simulated_row *r);
 
+/* Adds n layers that are alike, of one of which *r is; groups, launches and steps count once. */
+void simulated_add_layers(struct simulated_row *sum, const struct simulated_row *r, int64_t n);
+
 /* Into row[s->n_use]. The first plan, and one in 64 after it, are checked. False with *e set if one of these
  * is wrong (EXIT_FAILED), or if 64 bits would not hold `times` such sums. */
 bool simulate_steps(const struct simulation *s, const struct simulation_source *src, int64_t times,
