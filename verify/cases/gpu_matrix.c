@@ -162,7 +162,7 @@ static void add_sharp(struct list *l, bool named)
         }
         struct problem_spec s = x.c.spec;
         s.heads.dtype = gpu_dtypes[i % GPU_TYPES];
-        problem_spec_restrict(&s, ~(UINT32_C(1) << FEATURE_LATENT));
+        problem_spec_restrict(&s, ~(UINT32_C(1) << FEATURE_LATENT | UINT32_C(1) << FEATURE_NARROW_V));
         s.heads.d = s.heads.d <= 64 ? 64 : 128;
         add(l, GPU_SHARP, x.c.src, s)->use = x.c.use;
     }
