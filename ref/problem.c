@@ -376,6 +376,20 @@ static double column_sign(int64_t c)
     return c & 1 ? -1 : 1;
 }
 
+/* Is that element of K's row V's alone, as Q is 0 there? Where keys are alike, V in their rows is not: a sum of one number, again and
+ * again, is rounded to one side, which no bound of independent roundings allows for. */
+static bool is_v_alone(const struct problem_spec *s, int64_t in_row)
+{
+    return heads_v_in_k(&s->heads) && in_row % s->heads.d < s->heads.d_v &&
+           (s->fill == FILL_COUNT || s->fill == FILL_IDENTICAL || s->fill == FILL_SUNK || s->fill == FILL_ONESIGN);
+}
+
+/* The first column of K that a score has, which tells tokens apart in SUNK. */
+static int64_t first_of_scores(const struct heads *h)
+{
+    return heads_v_in_k(h) ? h->d_v : 0;
+}
+
 static double k_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
 {
     switch (s->fill) {
@@ -388,8 +402,10 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
         return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     case FILL_SUNK: /* whole numbers that all types hold; one of them tells tokens apart */
         if (heads_fp8(&s->heads)) /* where SUNK is one number of many, the next ones are far away */
-            return in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : SUNK;
-        return SUNK + (in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
+            return in_row % s->heads.d == first_of_scores(&s->heads)
+                       ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index))
+                       : SUNK;
+        return SUNK + (in_row % s->heads.d == first_of_scores(&s->heads) ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
     case FILL_SPAN:
         return span(s, SPAN_K, in_row) * rng_bell(s->seed, stream(TENSOR_K, node), index);
     default:
@@ -440,8 +456,7 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
                 uint64_t index = (uint64_t)(j * row + x);
                 int32_t h = (int32_t)(x / p->heads.d);
                 bool in_v = x % p->heads.d < heads_d_v(&p->heads), latent = heads_v_in_k(&p->heads);
-                double k = latent && in_v && s->fill == FILL_COUNT ? v_value(s, node, index, x)
-                                                                   : k_value(s, node, index, x),
+                double k = is_v_alone(s, x) ? v_value(s, node, index, x) : k_value(s, node, index, x),
                        v = latent ? k : v_value(s, node, index, x);
                 dtype_store(kv, p->k, to + x, k / problem_k_scale(p, h));
                 dtype_store(kv, p->v, to + x, in_v ? v / problem_v_scale(p, h) : nan_of(NAN_POISON));
@@ -478,8 +493,9 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
                 int64_t to = ((int64_t)q * p->heads.h_q + h) * p->heads.d + x;
                 double value =
                     aim ? (s->fill == FILL_VAST ? 1 : 12) * problem_k(p, key + x)
+                    : is_v_alone(s, x) ? 0
                     : s->fill == FILL_SUNK
-                        ? (x == 0 ? -8 * scale : -SUNK)
+                        ? (x == first_of_scores(&p->heads) ? -8 * scale : -SUNK)
                         : scale * (s->fill == FILL_SPAN ? span(s, SPAN_Q, x) : 1) *
                               rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->heads.d + x));
                 dtype_store(p->heads.dtype, p->q, to, value);
@@ -493,7 +509,7 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
 static void draw_sinks(struct problem *p, const struct problem_spec *s)
 {
     /* In 8 bits one column of K is not SUNK. */
-    double columns = heads_fp8(&p->heads) ? p->heads.d - 1 : p->heads.d;
+    double columns = fmax(0, (double)(p->heads.d - first_of_scores(&p->heads) - heads_fp8(&p->heads)));
     double most = s->fill == FILL_SUNK ? problem_logit(p, -columns * SUNK * SUNK) : 0;
     p->sink = xcalloc((size_t)p->heads.h_q, sizeof *p->sink);
     for (int32_t h = 0; h < p->heads.h_q; h++)
@@ -526,8 +542,11 @@ static float *draw_scales(const struct problem *p, const struct problem_spec *s,
     uint64_t at = of_k ? 0 : 1;
     /* Powers of two that the range leaves unused. */
     int64_t spare = s->fill == FILL_SPAN ? 0 : rng_below(s->seed, STREAM_SCALES, at, t == DT_E4M3 ? 6 : 14);
+    double most = of_k ? most_of_k(s->fill) : most_of_v(s);
+    if (is_v_alone(s, 0)) /* V's are in K's row */
+        most = fmax(most, most_of_v(s));
     double least =
-        s->fill == FILL_SPAN ? 1 : ldexp(of_k ? most_of_k(s->fill) : most_of_v(s), (int)spare) / end;
+        s->fill == FILL_SPAN ? 1 : ldexp(most, (int)spare) / end;
     double turn = rng_unit(s->seed, STREAM_SCALES, 2) + (of_k ? 0 : 0.37);
     float *scale = xcalloc((size_t)p->heads.h_kv, sizeof *scale);
     for (int32_t h = 0; h < p->heads.h_kv; h++) {
