@@ -569,9 +569,11 @@ static void all_met(const struct met *m, int32_t first, int32_t n, const char *w
                          (k == f / 2 ? i - MET_FEATURE != f : false), /* there, and not there */
                 types = first == MET_FEATURE && (f == 2 * FEATURE_E4M3 + 1 || f == 2 * FEATURE_E5M2 + 1 ||
                                                  f == 2 * FEATURE_HEAD_SCALES + 1);
+            bool one_v = first == MET_FEATURE && ((f == 2 * FEATURE_LATENT + 1 && i == MET_FEATURE + 2 * FEATURE_NARROW_V + 1) ||
+                                                  (f == 2 * FEATURE_NARROW_V + 1 && i == MET_FEATURE + 2 * FEATURE_LATENT + 1));
             bool refused = first == MET_STRATEGY && f == 2 * FEATURE_WINDOW + 1 && m->no_window[i - first];
             bool one_head = first == MET_HEADS && i == MET_HEADS && f == 2 * FEATURE_HEAD_SCALES + 1;
-            check_each(m->n[f][i] > 0 || other || types || one_head || refused,
+            check_each(m->n[f][i] > 0 || other || types || one_v || one_head || refused,
                        "%s %s was not met with %s number %d", f % 2 ? "a case with" : "a case without",
                        feature_name[f / 2], what, i - first);
         }
