@@ -165,7 +165,7 @@ static uint32_t mixed_features(const struct problem_spec *s)
     uint32_t latent = UINT32_C(1) << FEATURE_LATENT, narrow_v = UINT32_C(1) << FEATURE_NARROW_V,
              some = (uint32_t)x & ~(FEATURES_FP8 | latent | narrow_v) & ((UINT32_C(1) << N_FEATURES) - 1),
              narrow = kv[(x >> 32) % 3];
-    some |= (x >> 48) % 4 == 0 ? latent : (x >> 48) % 4 == 1 ? narrow_v : 0; /* fewer: most kernels lack them */
+    some |= (x >> 48) % 4 == 0 ? latent : (x >> 52) % 2 == 0 ? narrow_v : 0; /* fewer: most kernels lack them */
     return some | narrow | (narrow ? (uint32_t)(x >> 63) << FEATURE_HEAD_SCALES : 0);
 }
 
