@@ -123,7 +123,7 @@ $(BUILD)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEATTN_COMMIT='"$(COMMIT)"'
 $(BUILD)/verify/io/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
-$(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
+$(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o wide_fp8.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
 $(CUDA_BUILD)/%.o: %.cu | $(CUDA_BUILD)/said

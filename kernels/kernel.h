@@ -87,6 +87,8 @@ struct kernel {
     /* Probabilities are rounded to the storage type before they meet V, as matrix units want them; the sum they are
      * divided by is not. */
     bool narrow_p;
+    /* Where K and V are in 8 bits they are rounded to this type instead; 0 (f64): to the storage type, as else. */
+    enum dtype narrow_p_fp8;
     /* From what a kernel says of its sums its error bound is derived (verify/compare/tolerances.def).
      * Tokens that it adds one after the other before it adds sums of them; 0: it does not say, perhaps the whole context. */
     int64_t sum_run;

@@ -35,21 +35,24 @@ verify h200 --kernel cuda --case 'tree=levels:1,4_0,0;heads=4/2;d=64;page=16;dty
 "$sweep"
 
 small='tree=levels:1,2,4,8_9,0,31,1;heads=16/1;d=128;page=16'
-for fault in item mask merge wait beside sink cap; do
+for fault in item mask merge wait beside sink cap scale; do
     # the Ampere path alone has streams that wait, the other one kernels that run beside each other
     arch=auto
     [ $fault != wait ] || arch=80
     features=
     [ $fault != sink ] || features=';sinks=1'
     [ $fault != cap ] || features=';softcap=5'
+    [ $fault != scale ] || features=';kv=e4m3;headscales=1'
+    of=$small
+    [ $fault != scale ] || of=${small/16\/1/16\/2} # a scale of another head
     status=0
-    STAND_IN_FAULT=$fault "$program" verify -q --kernel cuda --arch $arch --no-shrink --case "$small$features" >/dev/null || status=$?
+    STAND_IN_FAULT=$fault "$program" verify -q --kernel cuda --arch $arch --no-shrink --case "$of$features" >/dev/null || status=$?
     if [ $status != 1 ]; then
         echo "stand-in with the fault '$fault': verify ended with $status (expected 1: it fails)"
         exit 1
     fi
 done
-echo 'stand-in: all seven planted faults seen'
+echo 'stand-in: all eight planted faults seen'
 
 for n in 40 400 50 60; do
     echo "tree=levels:1,4_$n,9;heads=4/1;d=64;page=16;dtype=f16;strategy=flash-attention"

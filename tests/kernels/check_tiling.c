@@ -17,13 +17,16 @@ static const struct {
 
 static const struct {
     int32_t m, n;
-} compiled_few[2][8] = {
+} compiled_few[3][8] = {
 #define SHAPE(m, n, ...) {m, n},
     {
 #include "kernels/cuda/device/shapes_256.def"
     },
     {
 #include "kernels/cuda/device/shapes_cap.def"
+    },
+    {
+#include "kernels/cuda/device/shapes_fp8.def"
     },
 #undef SHAPE
 };
@@ -80,17 +83,18 @@ TEST(any_items_have_a_compiled_tile)
             }
 }
 
-/* Heads of 256 elements, and soft caps, have few tiles, one for each m that is enough for all n. */
-LOOP_TEST(few_tiles_are_enough, 2)
+/* Heads of 256 elements, soft caps, and K and V in 8 bits have few tiles, one for each m that is enough for all n. */
+LOOP_TEST(few_tiles_are_enough, 3)
 {
     const struct cuda_item item = {.n_kv = 1000, .n_runs = 1, .n_rows = 5};
     for (int32_t m = 16; m <= 128; m *= 2)
         for (int32_t n = 16; n <= 128; n *= 2) {
             struct tiling t = {
                 .item = &item, .n_items = 1, .h_kv = 8, .d = 256, .sms = SMS, .m = m, .longest = 1000};
-            if (_i == 1) {
+            if (_i > 0) {
                 t.d = 128;
-                t.capped = true;
+                t.capped = _i == 1;
+                t.fp8 = _i == 2;
             }
             int32_t ours = tiling_n(&t, n), found = 0;
             for (int i = 0; i < 8; i++)
@@ -99,6 +103,27 @@ LOOP_TEST(few_tiles_are_enough, 2)
             struct cuda_ctas c = tiling_ctas(&t, ours);
             check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.d == t.d,
                        "CTAs of %d x %d", m, ours);
+        }
+}
+
+/* In 8 bits wide tiles of a team each are as in 16: n is two steps, for tiles of 64 rows that have a mask, on Hopper. */
+TEST(fp8_shares_tiles_as_16_bits_do)
+{
+    const struct cuda_item item = {.n_kv = 200, .n_runs = 1, .n_rows = 50};
+    for (int32_t m = 16; m <= 128; m *= 2)
+        for (int of = 0; of < 4; of++) {
+            struct tiling t = {.item = &item,
+                               .n_items = 1,
+                               .h_kv = 8,
+                               .d = 128,
+                               .sms = SMS,
+                               .m = m,
+                               .longest = 200,
+                               .fp8 = true,
+                               .wgmma = of % 2 == 1,
+                               .masked = of / 2 == 1};
+            int32_t expected = m == 64 && t.wgmma && t.masked ? 128 : 64;
+            check_each(tiling_n(&t, 64) == expected, "%d rows, case %d: %d tokens", m, of, tiling_n(&t, 64));
         }
 }
 

@@ -100,7 +100,7 @@ void item_store(const struct cuda_group_args *a, enum dtype t, int32_t d, const 
 
 struct group_work {
     struct cuda_group_args a;
-    enum dtype t;
+    enum dtype t, kv; /* of Q and O; of K and V */
     int32_t d, m;
     int32_t teams; /* of a CTA of the group kernel; 0: the kernel takes one item and head a CTA */
     enum cuda_wide wide;
@@ -122,8 +122,12 @@ static struct tokens load_tokens(const struct group_work *w, const struct cuda_i
         stand_in_break();
     for (int32_t t = 0; t < it->n_kv; t++) {
         int64_t from = (item_token(a, it, t, &x.run[t]) * a->h_kv + head) * w->d;
-        dtype_to_float(w->t, a->k, from, x.k + (int64_t)t * w->d, w->d);
-        dtype_to_float(w->t, a->v, from, x.v + (int64_t)t * w->d, w->d);
+        dtype_to_float(w->kv, a->k, from, x.k + (int64_t)t * w->d, w->d);
+        dtype_to_float(w->kv, a->v, from, x.v + (int64_t)t * w->d, w->d);
+        for (int32_t c = 0; c < w->d && w->kv != w->t; c++) {
+            x.k[(int64_t)t * w->d + c] *= a->fp8.k_scale[stand_in_fault("scale") ? 0 : head];
+            x.v[(int64_t)t * w->d + c] *= a->fp8.v_scale[head];
+        }
     }
     return x;
 }
@@ -299,11 +303,11 @@ static void run_group(const void *args)
     }
 }
 
-/* A tile of shapes.def, wgmma_shapes.def, shapes_256.def or shapes_cap.def. */
+/* A tile of shapes.def, wgmma_shapes.def, shapes_256.def, shapes_cap.def or shapes_fp8.def. */
 struct tile {
     int32_t m, n, rows, teams, chunk, stages; /* rows: warps of a team; chunk: tokens of a team's step */
 };
-enum tile_set { TILES, TILES_WGMMA, TILES_256, TILES_CAP, TILE_SETS };
+enum tile_set { TILES, TILES_WGMMA, TILES_256, TILES_CAP, TILES_FP8, TILE_SETS };
 static const struct tile tiles[TILE_SETS][16] = {
     {
 #define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WM, WN, NC, STAGES},
@@ -317,6 +321,9 @@ static const struct tile tiles[TILE_SETS][16] = {
     },
     {
 #include "kernels/cuda/device/shapes_cap.def"
+    },
+    {
+#include "kernels/cuda/device/shapes_fp8.def"
 #undef SHAPE
     },
 };
@@ -332,34 +339,48 @@ static const struct tile *tile_of(enum tile_set set, int32_t m, int32_t n)
 
 /* Shared memory as 3_group.cuh lays it out: the ring of K and V, a row of zeros, mask words, Q, which a team that has it for itself
  * has twice if it does not fit registers. */
-static int32_t smem_of(const struct tile *t, int32_t d, bool masked, bool q_shared, int32_t q_rows)
+static int32_t smem_of(const struct tile *t, int32_t d, bool fp8, bool masked, bool q_shared, int32_t q_rows)
 {
-    int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row, line = row > 256 ? row : 256;
+    int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row / (fp8 ? 2 : 1),
+            line = row > 256 ? row : 256;
     int64_t words = (int64_t)t->stages * t->n * ceil_div(t->m, 32);
     return ring + line + (masked ? (int32_t)ceil_div(words * 4, line) * line : 0) +
            t->rows * (q_shared ? 1 : t->teams * (d > 128 ? 2 : 1)) * q_rows * row;
 }
 
-static int launch_group(enum cuda_half half, int32_t d, enum tile_set set, int32_t m, int32_t n,
+/* The type of K and V beside Q of type t. */
+static enum dtype kv_of(const struct cuda_group_args *a, enum dtype t, bool fp8)
+{
+    return !fp8 ? t : a->fp8.e5m2 ? DT_E5M2 : DT_E4M3;
+}
+
+/* kind: the enum cuda_half of Q, K, V and O; of TILES_FP8 whether K and V are e5m2, and then Q and O are as the launch says. */
+static int launch_group(int kind, int32_t d, enum tile_set set, int32_t m, int32_t n,
                         const struct cuda_group_args *a, bool early, void *stream)
 {
     const struct stand_in_card *card = stand_in_card();
     const struct tile *t = tile_of(set, m, n);
     struct group_work w = {
-        .a = *a, .t = half == CUDA_F16 ? DT_F16 : DT_BF16, .d = d, .m = m, .teams = t->teams};
-    CK(a->cap_scale == 0 || set == TILES_256 || set == TILES_CAP);
+        .a = *a, .t = kind == CUDA_F16 ? DT_F16 : DT_BF16, .d = d, .m = m, .teams = t->teams};
+    CK(a->cap_scale == 0 || set == TILES_256 || set == TILES_CAP || set == TILES_FP8);
+    if (set == TILES_FP8) {
+        CK(kind == a->fp8.e5m2);
+        w.t = a->fp8.bf16 ? DT_BF16 : DT_F16;
+    }
+    w.kv = kv_of(a, w.t, set == TILES_FP8);
     if ((set == TILES_WGMMA && card->arch != HOPPER) || (early && card->arch < HOPPER))
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
-    if (a->n_ctas <= 0 || smem_of(t, d, a->masked, a->q_shared, a->q_rows) > card->smem_per_cta)
+    if (a->n_ctas <= 0 ||
+        smem_of(t, d, set == TILES_FP8, a->masked, a->q_shared, a->q_rows) > card->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
     /* Each type, head size and tile is a kernel of its own. */
     static const char kernel[2][2][TILE_SETS][16];
-    return stand_in_launch("group kernel", &kernel[half][d == 128][set][t - tiles[set]], run_group, &w,
+    return stand_in_launch("group kernel", &kernel[kind][d == 128][set][t - tiles[set]], run_group, &w,
                            sizeof w, early && a->beside, stream);
 }
 
 /* The functions that group_dispatch.c calls for a type and a head size. */
-#define GROUP(NAME, HALF, D, SET)                                                                            \
+#define GROUP(NAME, KIND, D, SET)                                                                            \
     int cuda_prepare_##NAME(int32_t m, int32_t n);                                                           \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
     int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);   \
@@ -370,11 +391,11 @@ static int launch_group(enum cuda_half half, int32_t d, enum tile_set set, int32
     }                                                                                                        \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows)             \
     {                                                                                                        \
-        return smem_of(tile_of(SET, m, n), D, masked, q_shared, q_rows);                                     \
+        return smem_of(tile_of(SET, m, n), D, SET == TILES_FP8, masked, q_shared, q_rows);                   \
     }                                                                                                        \
     int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream)    \
     {                                                                                                        \
-        return launch_group(HALF, D, SET, m, n, a, early, stream);                                           \
+        return launch_group(KIND, D, SET, m, n, a, early, stream);                                           \
     }
 GROUP(f16_64, CUDA_F16, 64, TILES)
 GROUP(f16_128, CUDA_F16, 128, TILES)
@@ -390,17 +411,23 @@ GROUP(cap_f16_64, CUDA_F16, 64, TILES_CAP)
 GROUP(cap_f16_128, CUDA_F16, 128, TILES_CAP)
 GROUP(cap_bf16_64, CUDA_BF16, 64, TILES_CAP)
 GROUP(cap_bf16_128, CUDA_BF16, 128, TILES_CAP)
+GROUP(fp8_e4m3_64, 0, 64, TILES_FP8)
+GROUP(fp8_e4m3_128, 0, 128, TILES_FP8)
+GROUP(fp8_e5m2_64, 1, 64, TILES_FP8)
+GROUP(fp8_e5m2_128, 1, 128, TILES_FP8)
 
 /* Shared memory as 4_wide.cuh lays it out: Q of a tile or two, and as many stages as there is room for. A stage has 64 tokens
  * and two barriers, and with masks the words of each token and four runs. Teams of one tile have the same number of stages each.
- * */
+ * Of K and V in 8 bits there are four stages, and room for two chunks in 8 bits. */
 static int32_t wide_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
 {
     (void)q_shared, (void)q_rows;
     int32_t teams = s->wide == CUDA_WIDE_SHARED ? 2 : 1, q_tiles = 2 / teams, row = 2 * s->d;
     int32_t q = q_tiles * CUDA_WIDE_ROWS * row + 8,
-            stage =
-                CUDA_WIDE_STEP * (2 * row + (masked ? q_tiles * 2 * 4 : 0)) + (masked ? 4 * 4 : 0) + 2 * 8;
+            mask = masked ? CUDA_WIDE_STEP * q_tiles * 2 * 4 + 4 * 4 : 0,
+            stage = CUDA_WIDE_STEP * 2 * row + mask + 2 * 8;
+    if (s->fp8)
+        return q + 4 * stage + 2 * CUDA_WIDE_STEP * row;
     return q + (227 * 1024 - q) / stage / teams * teams * stage;
 }
 
@@ -416,6 +443,7 @@ static int wide_launch(const struct cuda_shape *s, const struct cuda_group_args 
     struct group_work w = {
         .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
     CK(a->cap_scale == 0);
+    w.kv = kv_of(a, w.t, s->fp8);
     if (card->arch != HOPPER)
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
     if (a->n_ctas <= 0 || wide_smem(s, a->masked, false, 0) > card->smem_per_cta)
@@ -438,6 +466,7 @@ static int rung_launch(enum cuda_kernel kernel, const char *name, const struct c
                        const struct cuda_group_args *a, void *stream)
 {
     struct group_work w = {.a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d};
+    w.kv = kv_of(a, w.t, s->fp8);
     if (rung_smem(kernel, s) > stand_in_card()->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
     return stand_in_launch(name, name, run_group, &w, sizeof w, false, stream);
@@ -570,14 +599,21 @@ struct random_work {
 static void run_random(const void *args)
 {
     const struct random_work *w = args;
+    double times = w->t == DT_E4M3 || w->t == DT_E5M2 ? CUDA_RANDOM_FP8 : 1;
     for (int64_t i = 0; i < w->n; i++)
-        dtype_store(w->t, w->to, i, rng_bell(w->seed, w->series, (uint64_t)i));
+        dtype_store(w->t, w->to, i, times * rng_bell(w->seed, w->series, (uint64_t)i));
 }
 
-int cuda_launch_random(int bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream)
+static enum dtype type_of(enum cuda_stored t)
 {
-    struct random_work w = {.n = n, .to = dev, .seed = seed, .series = series, .t = bf16 ? DT_BF16 : DT_F16};
-    CK(stand_in_on_device(dev, 2 * n));
+    static const enum dtype of[] = {DT_F16, DT_BF16, DT_E4M3, DT_E5M2};
+    return of[t];
+}
+
+int cuda_launch_random(enum cuda_stored t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream)
+{
+    struct random_work w = {.n = n, .to = dev, .seed = seed, .series = series, .t = type_of(t)};
+    CK(stand_in_on_device(dev, dtype_size[w.t] * n));
     return stand_in_launch("random data", cuda_launch_random, run_random, &w, sizeof w, false, stream);
 }
 
@@ -602,7 +638,7 @@ int cuda_launch_same(const void *a, const void *b, int64_t bytes, int32_t *flag,
 
 struct truth_work {
     struct cuda_truth_args a;
-    enum dtype t;
+    enum dtype t, kv;
     int32_t d;
 };
 
@@ -619,9 +655,11 @@ static void run_truth(const void *args)
         for (int64_t t = a->first[query]; t < a->first[query + 1]; t++) {
             int64_t from = ((int64_t)a->slot[t] * a->h_kv + kv_head) * d;
             double dot = 0, mag = 0;
-            dtype_to_double(w->t, a->k, from, k, d);
-            dtype_to_double(w->t, a->v, from, v, d);
+            dtype_to_double(w->kv, a->k, from, k, d);
+            dtype_to_double(w->kv, a->v, from, v, d);
             for (int32_t c = 0; c < d; c++) {
+                k[c] *= w->kv == w->t ? 1 : (double)a->k_scale[kv_head];
+                v[c] *= w->kv == w->t ? 1 : (double)a->v_scale[kv_head];
                 dot += q[c] * k[c];
                 mag += fabs(q[c] * k[c]);
             }
@@ -648,8 +686,9 @@ static void run_truth(const void *args)
     }
 }
 
-int cuda_launch_truth(int bf16, int32_t d, const struct cuda_truth_args *a, void *stream)
+int cuda_launch_truth(enum cuda_stored t, enum cuda_stored kv, int32_t d, const struct cuda_truth_args *a,
+                      void *stream)
 {
-    struct truth_work w = {.a = *a, .t = bf16 ? DT_BF16 : DT_F16, .d = d};
+    struct truth_work w = {.a = *a, .t = type_of(t), .kv = type_of(kv), .d = d};
     return stand_in_launch("exact attention", cuda_launch_truth, run_truth, &w, sizeof w, false, stream);
 }

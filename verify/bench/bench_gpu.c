@@ -112,9 +112,8 @@ static void out_of_memory(struct gpu_row *r, double bytes)
 /* What K, V, Q and O of so many tokens take. */
 static double bytes_stored(const struct problem *p, int64_t tokens)
 {
-    double elt = heads_elt_bytes(&p->heads);
-    return elt * p->heads.d *
-           (2.0 * (double)tokens * p->heads.h_kv + 2.0 * p->tree->n_queries * p->heads.h_q);
+    return p->heads.d * (2.0 * heads_kv_bytes(&p->heads) * (double)tokens * p->heads.h_kv +
+                         2.0 * heads_elt_bytes(&p->heads) * p->tree->n_queries * p->heads.h_q);
 }
 
 static void make_plan(struct bed *x, const struct strategy_use *use, struct job *j)
@@ -300,6 +299,8 @@ static bool run_job(struct bed *x, struct job *j, struct err *e)
     struct cuda_args a = {.q = x->d.q,
                           .k = x->d.k,
                           .v = x->d.v,
+                          .k_scale = x->d.k_scale,
+                          .v_scale = x->d.v_scale,
                           .page_table = x->d.pages,
                           .o = x->d.o,
                           .lse = x->d.lse,

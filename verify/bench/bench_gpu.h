@@ -81,6 +81,7 @@ struct gpu_data {
     uint64_t seed;
     int64_t pool;                      /* elements of K, and of V; from gpu_data_draw on */
     void *q, *k, *v, *pages, *o, *lse; /* on the device */
+    void *k_scale, *v_scale;           /* of K and V in 8 bits */
     struct oracle *truth;              /* on the host, from gpu_exact on */
 };
 /* Pages, Q, K and V of x->p from x->seed, and room for O and LSE. For after every plan was made. False with *e set if the

@@ -24,24 +24,38 @@ static void *put(const void *host, int64_t bytes, struct err *e)
     return NULL;
 }
 
+/* Scales that make K and V about what they are in 16 bits; not powers of two, and not the same. */
+static bool put_scales(struct gpu_data *x, struct err *e)
+{
+    struct problem *p = x->p;
+    for (int32_t h = 0; h < p->heads.h_kv; h++) {
+        p->k_scale[h] = 1.1f / GPU_RANDOM_FP8;
+        p->v_scale[h] = 0.9f / GPU_RANDOM_FP8;
+    }
+    int64_t bytes = p->heads.h_kv * (int64_t)sizeof(float);
+    return (x->k_scale = put(p->k_scale, bytes, e)) && (x->v_scale = put(p->v_scale, bytes, e));
+}
+
 bool gpu_data_draw(struct gpu_data *x, void *stream, struct err *e)
 {
     struct problem *p = x->p;
     x->pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
-    int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
+    int64_t elt = heads_elt_bytes(&p->heads), kv = heads_kv_bytes(&p->heads),
+            rows = (int64_t)p->tree->n_queries * p->heads.h_q;
     p->page_table = pages_shuffled(p->n_pages, x->seed, SERIES_PAGES); /* longer than the table */
-    return (x->q = gpu_alloc(rows * p->heads.d * elt, e)) && (x->k = gpu_alloc(x->pool * elt, e)) &&
-           (x->v = gpu_alloc(x->pool * elt, e)) && (x->o = gpu_alloc(rows * p->heads.d * elt, e)) &&
+    return (x->q = gpu_alloc(rows * p->heads.d * elt, e)) && (x->k = gpu_alloc(x->pool * kv, e)) &&
+           (x->v = gpu_alloc(x->pool * kv, e)) && (x->o = gpu_alloc(rows * p->heads.d * elt, e)) &&
            (x->lse = gpu_alloc(rows * (int64_t)sizeof(float), e)) &&
+           (!heads_fp8(&p->heads) || put_scales(x, e)) &&
            (x->pages = put(p->page_table, p->page_off[p->tree->n_nodes] * (int64_t)sizeof(int32_t), e)) &&
            gpu_random(p->heads.dtype, x->q, rows * p->heads.d, x->seed, SERIES_Q, stream, e) &&
-           gpu_random(p->heads.dtype, x->k, x->pool, x->seed, SERIES_K, stream, e) &&
-           gpu_random(p->heads.dtype, x->v, x->pool, x->seed, SERIES_V, stream, e) && gpu_sync(e);
+           gpu_random(heads_kv_dtype(&p->heads), x->k, x->pool, x->seed, SERIES_K, stream, e) &&
+           gpu_random(heads_kv_dtype(&p->heads), x->v, x->pool, x->seed, SERIES_V, stream, e) && gpu_sync(e);
 }
 
 void gpu_data_free(struct gpu_data *x)
 {
-    void *all[] = {x->q, x->k, x->v, x->pages, x->o, x->lse};
+    void *all[] = {x->q, x->k, x->v, x->pages, x->o, x->lse, x->k_scale, x->v_scale};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(all[i]);
     oracle_free(x->truth);
@@ -79,6 +93,8 @@ static bool fetch_truth(struct gpu_data *x, void *stream, struct err *e)
                                          .q = x->q,
                                          .k = x->k,
                                          .v = x->v,
+                                         .k_scale = x->k_scale,
+                                         .v_scale = x->v_scale,
                                          .first = d_first,
                                          .slot = d_slot,
                                          .o = dev[0],
@@ -100,10 +116,17 @@ static bool fetch_truth(struct gpu_data *x, void *stream, struct err *e)
     return good;
 }
 
-/* Element i of a series as the card has it. */
+/* Element i of a series as the card has it; of K and V in 8 bits with its scale. */
 static double element(const struct gpu_data *x, int series, int64_t i)
 {
+    const struct problem *p = x->p;
     double v = rng_bell(x->seed, (uint64_t)series, (uint64_t)i);
+    if (series != SERIES_Q && heads_fp8(&p->heads)) {
+        double scale = (double)(series == SERIES_K ? p->k_scale : p->v_scale)[i / p->heads.d % p->heads.h_kv];
+        v *= GPU_RANDOM_FP8;
+        return scale * (p->heads.kv_fp8 == DT_E4M3 ? e4m3_to_double(e4m3_from_double(v))
+                                                   : e5m2_to_double(e5m2_from_double(v)));
+    }
     return x->p->heads.dtype == DT_F16 ? f16_to_double(f16_from_double(v))
                                        : bf16_to_double(bf16_from_double(v));
 }

@@ -61,7 +61,7 @@ struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan
     if (p->heads.dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
         a.partial_o = DT_F16;
     if (k->narrow_p)
-        a.probability = p->heads.dtype;
+        a.probability = k->narrow_p_fp8 && heads_fp8(&p->heads) ? k->narrow_p_fp8 : p->heads.dtype;
     return a;
 }
 

@@ -26,7 +26,7 @@ namespace treeattn {
 
 enum { SCALAR_WARPS = 4 };
 
-template <typename T, int D>
+template <typename T, int D, typename KV>
 /* 12 CTAs an SM: left to itself, ptxas takes 32 registers on sm_80, and spills. */
 __global__ __launch_bounds__(32 * SCALAR_WARPS, D > 128 ? 8 : 12) void scalar_kernel(const __grid_constant__ cuda_group_args a)
 {
@@ -35,12 +35,12 @@ __global__ __launch_bounds__(32 * SCALAR_WARPS, D > 128 ? 8 : 12) void scalar_ke
     const cuda_item it = load_item(a.item + item);
     /* 2. */
     for (int r = threadIdx.x / 32; r < it.n_rows; r += SCALAR_WARPS)
-        attend_row<T, D, true>(a, it, kv_head, r, lane);
+        attend_row<T, D, true, KV>(a, it, kv_head, r, lane);
 }
 
-template <typename T, int D> static int launch_scalar(const cuda_group_args &a, cudaStream_t stream)
+template <typename T, int D, typename KV> static int launch_scalar(const cuda_group_args &a, cudaStream_t stream)
 {
-    scalar_kernel<T, D><<<(unsigned)((int64_t)a.n_items * a.h_kv), 32 * SCALAR_WARPS, 0, stream>>>(a);
+    scalar_kernel<T, D, KV><<<(unsigned)((int64_t)a.n_items * a.h_kv), 32 * SCALAR_WARPS, 0, stream>>>(a);
     return cudaGetLastError();
 }
 
@@ -55,7 +55,9 @@ static int scalar_launch(const cuda_shape *s, const cuda_group_args *a, int, voi
 {
     using namespace treeattn;
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
-        return launch_scalar<decltype(t), decltype(d)::value>(*a, (cudaStream_t)stream);
+        using T = decltype(t);
+        constexpr int D = decltype(d)::value;
+        return s->fp8 ? launch_scalar<T, D, fp8>(*a, (cudaStream_t)stream) : launch_scalar<T, D, T>(*a, (cudaStream_t)stream);
     });
 }
 

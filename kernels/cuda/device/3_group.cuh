@@ -15,7 +15,7 @@
  * Math     S = Q K^T and O += P V by mma.sync m16n8k16, or (WG) by wgmma with K and V read from shared memory once for
  *          the four warps of a team, fp32 accumulation. The running maximum is taken in
  *          base 2 and rounded up to an even number: rescaling is then exact, and rare. P is rounded to the
- *          storage type, its sum is not.
+ *          storage type, its sum is not. K and V in 8 bits are made 16-bit numbers between ldmatrix and mma.sync (fp8.cuh).
  *
  * Outline  1. Find the item of this CTA, and the heads and chunks that this team takes, its steps.
  *          2. Define how a token is looked up, and how K, V, mask words and Q are copied.
@@ -61,6 +61,7 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
 
 /* Shared memory, in bytes:
  *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
+ *          of K and V in 8 bits [D / 128][NC][128]; with D = 64 K and V of a token share 128 bytes
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
  *   q      [warps][q_rows][D]                    of the warps of one team, where teams share it; else of all, and where
@@ -68,11 +69,12 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
  *                                                while this one's is read
  * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. A row of a panel is 8 pieces of 16
  * bytes; piece p of row r stands at p ^ (r mod 8), so that neither ldmatrix nor wgmma meets a bank twice. */
-template <class S, int D> struct layout {
+template <class S, int D, int KV_BYTES = 2> struct layout {
     static constexpr bool keeps_q = D <= 128; /* in registers, for all tokens of a head */
     static constexpr int row = D * 2;
     static constexpr int line = row > 256 ? row : 256; /* rows of Q are aligned to their size */
-    static constexpr int chunk = S::NC * row; /* K or V */
+    static constexpr int kv_row = D * KV_BYTES;
+    static constexpr int chunk = S::NC * kv_row; /* K or V */
     static constexpr int stage = S::WN * 2 * chunk;
     static constexpr int panel = S::NC * 128;
     static constexpr int zeros_at = S::STAGES * stage; /* the ring is at 0: wgmma wants it at a multiple of 1,024 */
@@ -91,16 +93,28 @@ template <class S, int D> struct layout {
     }
 };
 
+/* CTAs of an SM that registers are to be enough for. Before sm_89 e4m3 takes more of them than a quarter of an SM has for three warps. */
+#if !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 890
+template <class S, bool FP8> constexpr int resident = S::RESIDENT;
+#else
+template <class S, bool FP8> constexpr int resident = FP8 && S::RESIDENT > 4 ? 4 : S::RESIDENT;
+#endif
+
 /* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. ONCE: K and V of items that say so leave the
- * L2 first. CAPPED: there may be a soft cap, which is many instructions more, and so a kernel of its own. */
-template <typename T, int D, class S, bool WG, bool ONCE, bool CAPPED>
-__global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
+ * L2 first. CAPPED: there may be a soft cap, which is many instructions more, and so a kernel of its own. KV: the type of K and V, T
+ * or one in 8 bits, and then T is beside_fp8. */
+template <typename T, int D, class S, bool WG, bool ONCE, bool CAPPED, typename KV = T>
+__global__ __launch_bounds__(S::THREADS, resident<S, is_fp8<KV>>) void group_kernel(const __grid_constant__ cuda_group_args a)
 {
-    using L = layout<S, D>;
+    constexpr bool FP8 = is_fp8<KV>;
+    using L = layout<S, D, FP8 ? 1 : 2>;
+    using M = multiplied<T>;
     constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES, AHEAD = S::AHEAD;
     constexpr int MASK_WORDS = S::MASK_WORDS;
-    constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
-    constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
+    constexpr int Q_COPIES = D / 8, KV_COPIES = L::kv_row / 16; /* 16-byte pieces of a row */
+    /* Rows that a warp copies with one instruction. */
+    constexpr int Q_AT_ONCE = 32 / Q_COPIES, KV_AT_ONCE = 32 / KV_COPIES;
+    constexpr bool KV_BESIDE = L::kv_row < 128; /* V of a token is in the same 128 bytes as K */
     constexpr int WARP_ROWS = NC / WM;            /* of each chunk, that a warp looks up and copies */
     /* Among several runs a token has two loads, the second of which needs the first. Tiles of 32 rows, which meet many
      * runs, do the first a chunk before the second; elsewhere that costs more than it saves. */
@@ -111,7 +125,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     constexpr bool KV_FIRST = AHEAD == 1 || !Q_APART;
     constexpr int KS = D / 16, OB = D / 8;
     constexpr bool KEEPS_Q = L::keeps_q;
-    static_assert(KEEPS_Q || !WG, "wgmma takes Q from registers");
+    static_assert(KEEPS_Q || !(WG || FP8), "wgmma takes Q from registers, and so do products with fp8");
+    static_assert(!(WG && FP8), "wgmma takes 16-bit K and V from shared memory");
     /* A chunk that is no more than half full is loaded and multiplied as half a chunk. */
     constexpr bool HALVES = WG && NC == 64;
     constexpr int UNREAD = -2; /* the place of a token whose row nobody reads then */
@@ -157,14 +172,15 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int my_row = copy_first + lane; /* of a chunk: the one this lane looks up */
     /* This lane's 16 bytes of the first rows that the warp copies; the others are a constant or an exclusive or away, as
      * instructions of a copy are as long a wait as half a load is. */
-    const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
+    const int copy_row = lane / KV_COPIES, copy_piece = lane % KV_COPIES;
     const int ring_row = copy_first + copy_row;
     const uint32_t ring_at = ring + wn * 2 * L::chunk + copy_piece / 8 * L::panel + ring_row * 128 +
                              ((copy_piece ^ ring_row) % 8 << 4);
+    const int q_copy_row = lane / Q_COPIES, q_copy_piece = lane % Q_COPIES; /* the same of Q */
     /* Where Q of this head is not kept in registers: bytes from its place to that of the next head's, and of this one's. */
     const int q_turn = by_head && !KEEPS_Q ? WM * WN * a.q_rows * L::row : 0;
     int q_now = 0;
-    const uint32_t q_at = q_mine + copy_row * L::row + ((copy_piece ^ copy_row) << 4);
+    const uint32_t q_at = q_mine + q_copy_row * L::row + ((q_copy_piece ^ q_copy_row) << 4);
     const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
     if (WG || WM < 4 || NC == 16) { /* where registers allow it */
         keep(k_piece);
@@ -195,8 +211,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         const uint32_t to = ring_at + stage * L::stage;
         const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
         const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
-        copy_rows<WARP_ROWS, ROWS_AT_ONCE, L::row, ONCE>(to, L::chunk, k_piece, v_piece, kv_row, copy_row, left,
-                                                         keep_kv);
+        copy_rows<WARP_ROWS, KV_AT_ONCE, L::kv_row, ONCE, KV_BESIDE>(to, L::chunk, k_piece, v_piece, kv_row, copy_row,
+                                                                     left, keep_kv);
         if (masked && lane < WARP_ROWS) {
             const uint32_t *words = a.mask + it.mask0 + (x.place < 0 ? 0 : (int64_t)x.run * it.mask_words);
             const uint32_t at = ring + L::mask_at + ((stage * WN + wn) * NC + my_row) * MASK_WORDS * 4;
@@ -206,17 +222,17 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
     auto issue_q = [&](int head, int turn) {
         auto issue_rows = [&](int first) {
-            const int row = __shfl_sync(~0u, q_row, first + copy_row) + head * a.gqa;
-            if (first + copy_row < my_rows)
+            const int row = __shfl_sync(~0u, q_row, first + q_copy_row) + head * a.gqa;
+            if (first + q_copy_row < my_rows)
                 copy_async((q_at ^ (first % 8 << 4)) + first * L::row + turn,
-                           (const char *)a.q + copy_piece * 16 + (int64_t)row * L::row);
+                           (const char *)a.q + q_copy_piece * 16 + (int64_t)row * L::row);
         };
         if (WM > 1 && Q_APART && my_rows == 16) { /* no branches: a fifth of what a warp does for 32 tokens */
 #pragma unroll
-            for (int first = 0; first < 16; first += ROWS_AT_ONCE)
+            for (int first = 0; first < 16; first += Q_AT_ONCE)
                 issue_rows(first);
         } else {
-            for (int first = 0; first < my_rows; first += ROWS_AT_ONCE)
+            for (int first = 0; first < my_rows; first += Q_AT_ONCE)
                 issue_rows(first);
         }
     };
@@ -263,7 +279,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     /* ---- 4. the steps */
 
     const int swizzle = lane & 7;
-    const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * 128 + (((lane >> 3 & 1) ^ swizzle) << 4);
+    const uint32_t k_lane = FP8 ? lane * 128 + (swizzle << 4)
+                                : ((lane & 7) + ((lane >> 4) << 3)) * 128 + (((lane >> 3 & 1) ^ swizzle) << 4);
     const uint32_t v_lane = (lane & 15) * 128 + ((lane / 16 ^ swizzle) << 4);
     const bool zero_row = (lane & 15) >= my_rows;
     auto q_from = [&] {
@@ -273,11 +290,46 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     uint32_t q[KEEPS_Q ? KS : 1][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
+    /* Q of the head. Of fp8 each 16 columns in the order of K's: a lane has four that lie side by side. */
+    auto load_q = [&] {
+        if constexpr (FP8) {
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const int r = lane / 4 + 8 * h;
+                const unsigned char *from = smem + (r < my_rows ? q_mine - ring + r * L::row : L::zeros_at) + (lane & 1) * 8;
+#pragma unroll
+                for (int kk = 0; kk < KS; kk++) {
+                    const uint2 x = *(const uint2 *)(from + ((2 * kk + (lane >> 1 & 1)) ^ (r & 7)) * 16);
+                    q[kk][h] = x.x;
+                    q[kk][2 + h] = x.y;
+                }
+            }
+        } else if constexpr (KEEPS_Q) {
+            const uint32_t at = q_from();
+#pragma unroll
+            for (int kk = 0; kk < KS; kk++)
+                load_matrix(q[kk], at ^ (kk * 32));
+        }
+    };
+    row_scales scales; /* of this head */
+    auto scale_head = [&](int head) {
+        if constexpr (FP8) {
+            float of_q[2];
+            narrow_q<KS>(q, a.fp8.bf16, of_q);
+            scales = scales_of_rows(a, head, of_q);
+        }
+    };
+    auto finish = [&](int head) {
+        if constexpr (FP8)
+            finish_fp8<OB>(o, __ldg(a.fp8.v_scale + head));
+    };
+
     bool far_rows = false;
     auto store_head = [&](int head) {
         if (!a.beside)
             wait_for_previous(); /* what it left behind may be complete only when this is */
-        far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
+        finish(head);
+        far_rows |= store_rows<T, D, KV>(a, it, o, max, sum, out_row, head, my_rows, lane);
     };
 
     int stage = 0, head = head_first, chunk = chunk_first;
@@ -314,12 +366,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_ahead();
         /* b. */
         if (chunk == chunk_first) {
-            if constexpr (KEEPS_Q) {
-                const uint32_t at = q_from();
-#pragma unroll
-                for (int kk = 0; kk < KS; kk++)
-                    load_matrix(q[kk], at ^ (kk * 32));
-            }
+            load_q();
+            scale_head(head);
             __syncwarp();
             if (by_head && head + head_step < a.h_kv)
                 issue_q(head + head_step, q_turn - q_now);
@@ -332,7 +380,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
         /* c. */
         const int left = it.n_kv - chunk * NC;
-        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
+        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + (KV_BESIDE ? 0 : L::chunk);
         auto multiply = [&](auto width) { /* tokens of the chunk */
             constexpr int WIDTH = decltype(width)::value, NB = WIDTH / 8;
             float s[NB][4] = {};
@@ -340,8 +388,23 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 wgmma_fence<NB>(s);
 #pragma unroll
                 for (int kk = 0; kk < KS; kk++)
-                    wgmma<T, WIDTH, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+                    wgmma<M, WIDTH, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
                 wgmma_end<NB>(s);
+            } else if constexpr (FP8) {
+                static_assert(NB % 4 == 0 && D / 16 <= 8, "four blocks of tokens at a time, of rows of one panel");
+#pragma unroll
+                for (int kk = 0; kk < KS; kk++)
+#pragma unroll
+                    for (int nb = 0; nb < NB; nb += 4) {
+                        uint32_t x[4];
+                        load_matrix(x, (k_at + k_lane + nb * 8 * 128) ^ (kk * 16));
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            uint32_t b[2];
+                            widen_halves<KV>(x[i], b[0], b[1]);
+                            mma<M>(s[nb + i], q[kk], b);
+                        }
+                    }
             } else {
                 const uint32_t at = q_from();
 #pragma unroll
@@ -353,49 +416,75 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                     for (int nb = 0; nb < NB; nb += 2) {
                         uint32_t b[4];
                         load_matrix(b, ((k_at + k_lane + nb * 8 * 128) ^ (kk % 4 * 32)) + kk / 4 * L::panel);
-                        mma<T>(s[nb], q_kk, b);
-                        mma<T>(s[nb + 1], q_kk, b + 2);
+                        mma<M>(s[nb], q_kk, b);
+                        mma<M>(s[nb + 1], q_kk, b + 2);
                     }
                 }
             }
 
             if (has_rows) {
                 hide_end<NB>(s, left, lane);
-                if (CAPPED && a.cap_scale != 0)
-                    cap_scores<NB>(s, a.cap_scale);
+                if (CAPPED && a.cap_scale != 0) {
+                    if constexpr (FP8)
+                        cap_scores<NB>(s, scales.cap);
+                    else
+                        cap_scores<NB>(s, a.cap_scale);
+                }
                 if (masked)
                     hide_masked<NB, MASK_WORDS>(
                         s, (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS, MASK_WORDS,
                         queries_of_rows(row_k, lane), lane);
                 float rescale[2], minus[2];
-                raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
+                if constexpr (FP8)
+                    raise_max<T, NB>(s, scales.log2, max, sum, rescale, minus);
+                else
+                    raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
                 rescale_o<OB>(o, rescale);
-                exponentiate<NB>(s, a.scale_log2, minus, sum);
+                if constexpr (FP8)
+                    exponentiate<NB>(s, scales.log2, minus, sum);
+                else
+                    exponentiate<NB>(s, a.scale_log2, minus, sum);
             }
 
             uint32_t p[WIDTH / 16][4];
             if constexpr (WG) {
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++)
-                    round_p<T>(p[ks], s + 2 * ks);
+                    round_p<M>(p[ks], s + 2 * ks);
                 wgmma_fence<OB>(o);
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++)
 #pragma unroll
                     for (int half = 0; half < D / 64; half++)
-                        wgmma<T, 64, true>(o + half * 8, p[ks], panel_of_rows(v_at + half * L::panel + ks * 16 * 128),
+                        wgmma<M, 64, true>(o + half * 8, p[ks], panel_of_rows(v_at + half * L::panel + ks * 16 * 128),
                                            true);
                 wgmma_end<OB>(o);
             } else {
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++) {
-                    round_p<T>(p[ks], s + 2 * ks);
+                    round_p<M>(p[ks], s + 2 * ks);
+                    if constexpr (FP8) {
 #pragma unroll
-                    for (int ob = 0; ob < OB; ob += 2) {
-                        uint32_t b[4];
-                        load_matrix_transposed(b, ((v_at + v_lane + ks * 16 * 128) ^ (ob % 8 * 16)) + ob / 8 * L::panel);
-                        mma<T>(o[ob], p[ks], b);
-                        mma<T>(o[ob + 1], p[ks], b + 2);
+                        for (int ob = 0; ob < OB; ob += 4) {
+                            uint32_t x[4];
+                            load_matrix_transposed(x, (v_at + v_lane + ks * 16 * 128) ^ ((ob / 2 + (KV_BESIDE ? 4 : 0)) * 16));
+#pragma unroll
+                            for (int i = 0; i < 4; i += 2) {
+                                uint32_t even[2], odd[2];
+                                widen_columns<KV>(x[i], even[0], odd[0]);
+                                widen_columns<KV>(x[i + 1], even[1], odd[1]);
+                                mma<M>(o[ob + i], p[ks], even);
+                                mma<M>(o[ob + i + 1], p[ks], odd);
+                            }
+                        }
+                    } else {
+#pragma unroll
+                        for (int ob = 0; ob < OB; ob += 2) {
+                            uint32_t b[4];
+                            load_matrix_transposed(b, ((v_at + v_lane + ks * 16 * 128) ^ (ob % 8 * 16)) + ob / 8 * L::panel);
+                            mma<M>(o[ob], p[ks], b);
+                            mma<M>(o[ob + 1], p[ks], b + 2);
+                        }
                     }
                 }
             }
@@ -425,7 +514,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         if (waits)
             wait_for_previous(); /* a team without a head, too */
         /* 6. */
-        redo_far_rows<T, D, CAPPED>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
+        redo_far_rows<T, D, CAPPED, std::conditional_t<FP8, fp8, KV>>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
         return;
     }
 
@@ -433,6 +522,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     copy_wait<0>();
     __syncthreads();
+    finish(head_first);
     float *o_all = (float *)smem, *weight = (float *)(smem + L::weight_at);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -441,7 +531,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         const int r = wn * S::M + wm * 16 + lane / 4 + 8 * h;
 #pragma unroll
         for (int ob = 0; ob < OB; ob++)
-            *(float2 *)(o_all + r * L::o_row + ob * 8 + (lane & 3) * 2) =
+            *(float2 *)(o_all + r * L::o_row + (FP8 ? ob / 2 * 16 + (lane & 3) * 4 + ob % 2 * 2 : ob * 8 + (lane & 3) * 2)) =
                 make_float2(o[ob][2 * h], o[ob][2 * h + 1]);
         if ((lane & 3) == 0)
             *(float2 *)(weight + r * 2) = make_float2(max[h], sum[h]);
@@ -475,14 +565,17 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     }
     /* 6. */
     constexpr int AT_ONCE = 32 * COLS / D; /* rows of a warp */
-    redo_far_rows<T, D, CAPPED>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
+    redo_far_rows<T, D, CAPPED, std::conditional_t<FP8, fp8, KV>>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
 }
 
-/* How a shape is compiled: WG, and CAPPED. Those that are run with ONCE where items say so are of leaves, or what a Hopper card
- * runs. */
-template <class S, bool WG_, bool CAPPED_> struct compiled {
+/* How a shape is compiled: WG, CAPPED, and KV, the type of K and V, or void: as Q. With ONCE, for items that say so, there are those of
+ * leaves, and what a Hopper card runs; of K and V in 8 bits there are none without. */
+template <class S, bool WG_, bool CAPPED_, typename KV> struct compiled {
     using shape = S;
-    static constexpr bool WG = WG_, CAPPED = CAPPED_, has_once = WG || S::M <= 32;
+    static constexpr bool FP8 = is_fp8<KV>;
+    static constexpr int KV_BYTES = FP8 ? 1 : 2;
+    static constexpr bool WG = WG_, CAPPED = CAPPED_, has_once = WG || S::M <= 32 || FP8, has_other = !FP8;
+    template <typename T> using kv = std::conditional_t<FP8, KV, T>;
 };
 
 template <typename T, int D, class C, bool ONCE> int prepare_kernel()
@@ -494,12 +587,15 @@ template <typename T, int D, class C, bool ONCE> int prepare_kernel()
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    return allow_smem(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED>, min(most, layout<S, D>::bytes(true, false, 16)));
+    return allow_smem(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED, typename C::template kv<T>>,
+                      min(most, layout<S, D, C::KV_BYTES>::bytes(true, false, 16)));
 }
 
 template <typename T, int D, class C> int prepare_group()
 {
-    int status = prepare_kernel<T, D, C, false>();
+    int status = cudaSuccess;
+    if constexpr (C::has_other)
+        status = prepare_kernel<T, D, C, false>();
     if constexpr (C::has_once)
         if (status == cudaSuccess)
             status = prepare_kernel<T, D, C, true>();
@@ -510,16 +606,17 @@ template <typename T, int D, class C, bool ONCE>
 int launch_kernel(const cuda_group_args &a, int early, cudaStream_t stream)
 {
     using S = typename C::shape;
-    return launch_dependent(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED>, dim3((unsigned)a.n_ctas), S::THREADS,
-                            layout<S, D>::bytes(a.masked, a.q_shared, a.q_rows), early, stream, a);
+    return launch_dependent(group_kernel<T, D, S, C::WG, ONCE, C::CAPPED, typename C::template kv<T>>,
+                            dim3((unsigned)a.n_ctas), S::THREADS,
+                            layout<S, D, C::KV_BYTES>::bytes(a.masked, a.q_shared, a.q_rows), early, stream, a);
 }
 
 template <typename T, int D, class C> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
 {
     if constexpr (C::has_once)
-        if (a.kv_once)
+        if (a.kv_once || !C::has_other)
             return launch_kernel<T, D, C, true>(a, early, stream);
-    return launch_kernel<T, D, C, false>(a, early, stream);
+    return launch_kernel<T, D, C, !C::has_other>(a, early, stream);
 }
 
 } // namespace treeattn

@@ -10,6 +10,8 @@
  *          barrier for every stage says that a chunk has arrived, another that those have read it that do.
  * Math     as in 3_group.cuh, with products by wgmma, but Q K^T of the next chunk is under way beside P V of this one, and
  *          softmax of the next begins while P V goes on.
+ * 8 bits   K and V of 8 bits are copied into a ring of their own, and the warp that copied them makes fp16 numbers of them, once, in
+ *          the ring that the teams read: while they multiply what came before.
  * Masks    are the same for all tokens of a run. 16 tokens of one run are hidden from a row, or not, by one bit, asked for a
  *          chunk before; a chunk that no row of a tile sees its team passes over.
  *
@@ -18,6 +20,7 @@
  *             a. look up the tokens of its next chunk;
  *             b. wait until the stage is empty;
  *             c. copy K, V and mask words, and arrive at the stage's barrier. Then it ends.
+ *             Of 8 bits: widen the chunk that has come, copy the next over what is widened, and arrive.
  *          3. Both teams: copy Q of the first head, and define products, masks, softmax and stages.
  *          4. For each head:
  *             a. load Q into registers; begin the copies of the next head's;
@@ -71,8 +74,10 @@ static_assert(WIDE_COPY_REGISTERS + WIDE_TEAMS * WIDE_REGISTERS <= (WIDE_TEAMS +
  *   mask   [stages][64][tiles][MASK_WORDS]  of each token, and
  *   run    [stages][PARTS]  of a part, where there are masks
  *   full, empty  [stages] of 8 bytes each
- *   q_full       8 bytes */
-template <int D, bool SHARED, bool MASKED> struct wide_layout {
+ *   q_full       8 bytes
+ * and of K and V in 8 bits, behind q, what was copied and is to be widened:
+ *   staged       [4 warps][tokens / those that a warp copies at once] { K, V } of [32 lanes] 16 bytes */
+template <int D, bool SHARED, bool MASKED, bool FP8> struct wide_layout {
     static constexpr int tiles = SHARED ? 1 : WIDE_TEAMS;
     static constexpr int row = D * 2;
     static constexpr int chunk = CUDA_WIDE_STEP * row; /* K or V */
@@ -82,16 +87,20 @@ template <int D, bool SHARED, bool MASKED> struct wide_layout {
     static constexpr int mask_bytes = MASKED ? CUDA_WIDE_STEP * mask_row * 4 : 0;
     static constexpr int run_bytes = MASKED ? WIDE_PARTS * 4 : 0;
     static constexpr int stage_bytes = 2 * chunk + mask_bytes + run_bytes + 2 * 8;
-    static constexpr int most_stages = (WIDE_SMEM - q_bytes - 8) / stage_bytes;
+    /* Each team has two: of the chunk before, and of this one. */
+    static constexpr int most_stages = FP8 ? 2 * WIDE_TEAMS : (WIDE_SMEM - q_bytes - 8) / stage_bytes;
     /* Teams that take chunks in turn have stages of their own: a phase is even or odd to those alone who see all of them end. */
     static constexpr int stages = SHARED ? most_stages / WIDE_TEAMS * WIDE_TEAMS : most_stages;
+    static constexpr int staged_bytes = FP8 ? 2 * CUDA_WIDE_STEP * row : 0; /* K and V of two chunks */
     static constexpr int q_at = stages * 2 * chunk;
-    static constexpr int mask_at = q_at + q_bytes;
+    static constexpr int staged_at = q_at + q_bytes;
+    static constexpr int mask_at = staged_at + staged_bytes;
     static constexpr int run_at = mask_at + stages * mask_bytes;
     static constexpr int full_at = run_at + stages * run_bytes;
     static constexpr int empty_at = full_at + stages * 8;
     static constexpr int q_full_at = empty_at + stages * 8;
     static constexpr int bytes = q_full_at + 8;
+    static_assert(bytes <= WIDE_SMEM, "two stages for each team");
     static_assert((D / 8 + 1) * WIDE_WARPGROUP * 16 <= q_at, "what a team hands over fits over the ring");
 };
 
@@ -172,19 +181,21 @@ __device__ inline int same_in_warp(int x)
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
-/* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. There is no soft cap. */
-template <typename T, int D, bool SHARED, bool MASKED>
+/* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. There is no soft cap.
+ * FP8: K and V are of 8 bits, and there are no maps. */
+template <typename T, int D, bool SHARED, bool MASKED, bool FP8>
 __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a,
                                                                const __grid_constant__ CUtensorMap k_map,
                                                                const __grid_constant__ CUtensorMap v_map)
 {
-    using L = wide_layout<D, SHARED, MASKED>;
+    using L = wide_layout<D, SHARED, MASKED, FP8>;
+    using M = multiplied<T>;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
     /* Chunks that are looked up and copied at a time: two hide what lookups wait for, for teams that want one each or where
      * there are masks to look up, too; where both wait for the same one it had better come soon. */
-    constexpr int AT_ONCE = SHARED || MASKED ? 2 : 1;
+    constexpr int AT_ONCE = SHARED || MASKED || FP8 ? 2 : 1;
     constexpr int COPIERS = 4 / AT_ONCE, TOKENS = CUDA_WIDE_STEP / COPIERS; /* warps of each, and tokens of each, a lane's */
     constexpr int READERS = MASKED ? 32 : 1; /* of a warp, who let go of a stage: every lane reads its words of a mask */
     extern __shared__ __align__(1024) unsigned char smem[];
@@ -207,7 +218,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < L::stages; s++) {
-            barrier_init(full + s * 8, COPIERS * (32 + MASKED));
+            barrier_init(full + s * 8, COPIERS * (32 + (MASKED && !FP8)));
             barrier_init(empty + s * 8, (!SHARED && items[1].n_rows > 0 ? 8 : 4) * READERS); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
@@ -231,17 +242,32 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             mask0[t] = items[t].mask0;
             mask_words[t] = mask0[t] >= 0 ? items[t].mask_words : 0;
         }
+        /* Of K and V in 8 bits a warp widens what came before it goes on, so it asks for the run of a token a chunk before, too. */
+        int4 far = {};
+        auto look_far = [&](int chunk) {
+            const int t = chunk * CUDA_WIDE_STEP + my_row;
+            if (FP8 && it.n_runs > 1 && lane < TOKENS && t < it.n_kv)
+                far = __ldg((const int4 *)a.piece + (it.piece0 + t / CUDA_PIECE));
+        };
         const piece begin = {(int32_t)it.base, it.n_runs == 1 ? it.n_kv : 0, 0};
         piece here = begin; /* of the token looked up last: those after it are often of the same run */
         auto look_up = [&](int chunk) {
             token x = {-1, 0, 0}; /* past the end */
             const int t = chunk * CUDA_WIDE_STEP + my_row;
             if (lane < TOKENS && t < it.n_kv) {
-                if (t >= here.end)
+                if (FP8) {
+                    here = it.n_runs > 1 ? piece{far.x, far.z, far.w} : begin;
+                    asm volatile("" : : "r"(far.y)); /* its register is no other's while the load is under way, which would wait for it */
+                } else if (t >= here.end) {
                     here = find_piece(a, it, t);
+                }
                 x = find_in_run(a, it, t, here);
                 find_page(a, x);
             }
+            int after = chunk + AT_ONCE;
+            while (FP8 && after >= n_chunks)
+                after -= n_chunks;
+            look_far(after);
             return x;
         };
         const int steps = my_heads * n_chunks;
@@ -253,11 +279,137 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         token next = {-1, 0, 0};
         if (first_chunk < steps) {
             into_heads();
+            look_far(chunk);
             next = look_up(chunk);
         }
         __syncthreads(); /* the barriers are there */
         have_fewer_registers<WIDE_COPY_REGISTERS>();
-        for (int step = first_chunk; step < steps; step += AT_ONCE) {
+        if constexpr (FP8) {
+            /* Of each KV_AT_ONCE-th token 16 bytes are this lane's. Four lanes have a token, or half of one, so that the eight of which
+             * stores are made at a time meet all banks. */
+            constexpr int KV_COPIES = D / 16, KV_AT_ONCE = 32 / KV_COPIES, COPIES = TOKENS / KV_AT_ONCE;
+            constexpr int QUARTER = COPIES / 4; /* of this warp's copies of K, and of V */
+            static_assert((KV_COPIES == 4 || KV_COPIES == 8) && QUARTER > 0, "four lanes, or two times four, have a token");
+            const int kv_piece = lane % 4 + (KV_COPIES == 8 ? lane / 8 % 2 * 4 : 0);
+            const int kv_row = KV_COPIES == 8 ? lane / 4 % 2 + lane / 16 * 2 : lane / 4;
+            const char *k_from = (const char *)a.k + kv_piece * 16, *v_from = (const char *)a.v + kv_piece * 16;
+            keep(k_from);
+            keep(v_from);
+            const uint32_t staged = ring + L::staged_at + of_four * COPIES * 1024 + lane * 16;
+            const uint32_t to_lane = kv_piece / 4 * L::panel + (copy_first + kv_row) * 128 + ((kv_piece * 2 ^ kv_row) % 8 << 4);
+            int rows[COPIES], left = 0, run = NO_RUN; /* of the chunk that is copied: of all rows of K or V; the run of a part */
+            uint32_t words[L::mask_row];         /* its mask, of this lane's token */
+            auto prepare = [&] { /* of the token looked up; then looks up that of the chunk after it, of which there are so many more */
+                const int row = max(slot_of(a, next), 0) * a.h_kv + head;
+#pragma unroll
+                for (int i = 0; i < COPIES; i++)
+                    rows[i] = __shfl_sync(~0u, row, i * KV_AT_ONCE + kv_row);
+                left = __popc(__ballot_sync(~0u, next.place >= 0)) - kv_row;
+                if (MASKED) {
+                    const int first = __shfl_sync(~0u, next.run, lane & 16);
+                    const uint32_t same = __ballot_sync(~0u, next.place < 0 || next.run == first);
+                    run = next.place < 0 ? NO_RUN : (same >> (lane & 16) & 0xFFFF) == 0xFFFF ? first : SEVERAL_RUNS;
+#pragma unroll
+                    for (int w = 0; w < L::mask_row; w++) {
+                        const int of = mask_words[w / WIDE_MASK_WORDS], i = w % WIDE_MASK_WORDS;
+                        words[w] = next.place >= 0 && i < of
+                                       ? __ldg(a.mask + mask0[w / WIDE_MASK_WORDS] + (int64_t)next.run * of + i)
+                                       : 0;
+                    }
+                }
+            };
+            auto look_ahead = [&](int step) {
+                if (step + AT_ONCE >= steps)
+                    return;
+                chunk += AT_ONCE;
+                into_heads();
+                next = look_up(chunk);
+            };
+            auto issue = [&](int quarter) {
+#pragma unroll
+                for (int i = quarter * QUARTER; i < (quarter + 1) * QUARTER; i++) {
+                    const int64_t from = (int64_t)rows[i] * D;
+                    copy_async<true>(staged + i * 1024, k_from + from, i * KV_AT_ONCE, left, keep_kv);
+                    copy_async<true>(staged + i * 1024 + 512, v_from + from, i * KV_AT_ONCE, left, keep_kv);
+                }
+            };
+            uint4 narrow[2][2 * QUARTER]; /* of a quarter that has come, and of the next: K and V of a row in turn */
+            auto fetch = [&](int quarter) {
+#pragma unroll
+                for (int i = 0; i < 2 * QUARTER; i++)
+                    narrow[quarter % 2][i] = *(const uint4 *)(smem + (staged - ring) + (quarter * 2 * QUARTER + i) * 512);
+            };
+            auto widen = [&](auto format, int quarter, unsigned char *to) {
+#pragma unroll
+                for (int i = 0; i < 2 * QUARTER; i++) {
+                    const uint4 x = narrow[quarter % 2][i];
+                    const int r = (quarter * QUARTER + i / 2) * KV_AT_ONCE;
+                    const uint32_t at = (to_lane ^ (r % 8 << 4)) + r * 128 + i % 2 * L::chunk;
+                    uint4 low, high;
+                    widen_halves<decltype(format)>(x.x, low.x, low.y);
+                    widen_halves<decltype(format)>(x.y, low.z, low.w);
+                    widen_halves<decltype(format)>(x.z, high.x, high.y);
+                    widen_halves<decltype(format)>(x.w, high.z, high.w);
+                    *(uint4 *)(to + at) = low;
+                    *(uint4 *)(to + (at ^ 16)) = high;
+                }
+            };
+            /* Widens a chunk, a quarter at a time; over each that is read it copies the same of the next one, if there is one. */
+            auto widen_all = [&](auto format, int stage, bool more) {
+#pragma unroll
+                for (int quarter = 0; quarter < 4; quarter++) {
+                    if (quarter < 3) {
+                        copy_wait<2>();
+                        fetch(quarter + 1);
+                    }
+                    widen(format, quarter, smem + stage * 2 * L::chunk);
+                    if (more)
+                        issue(quarter);
+                    copy_commit();
+                }
+            };
+            if (first_chunk < steps) {
+                prepare();
+                look_ahead(first_chunk);
+                for (int quarter = 0; quarter < 4; quarter++) {
+                    issue(quarter);
+                    copy_commit();
+                }
+            }
+            for (int step = first_chunk; step < steps; step += AT_ONCE) {
+                const bool more = step + AT_ONCE < steps;
+                const int this_run = run;
+                uint32_t these[L::mask_row];
+#pragma unroll
+                for (int w = 0; w < L::mask_row && MASKED; w++)
+                    these[w] = words[w];
+                if (more) {
+                    prepare();
+                    look_ahead(step + AT_ONCE);
+                }
+                copy_wait<3>();
+                fetch(0);
+                barrier_wait(empty + stage * 8, phase);
+                if (a.fp8.e5m2)
+                    widen_all(fp8_e5m2(), stage, more);
+                else
+                    widen_all(fp8_e4m3(), stage, more);
+                if (MASKED) {
+#pragma unroll
+                    for (int w = 0; w < L::mask_row; w += 2)
+                        *(uint2 *)(smem + L::mask_at + ((stage * CUDA_WIDE_STEP + my_row) * L::mask_row + w) * 4) =
+                            make_uint2(these[w], these[w + 1]);
+                    if (lane % 16 == 0)
+                        *(int *)(smem + L::run_at + (stage * WIDE_PARTS + my_row / WIDE_BOX_ROWS) * 4) = this_run;
+                }
+                /* No fence: it would wait for the copies that are on their way. Teams have one when the barrier has let them through. */
+                barrier_arrive(full + stage * 8);
+                const bool wraps = stage + AT_ONCE >= L::stages;
+                stage += AT_ONCE - (wraps ? L::stages : 0);
+                phase ^= wraps;
+            }
+        }
+        for (int step = first_chunk; step < steps && !FP8; step += AT_ONCE) {
             const token x = next;
             const int this_head = head;
             /* a. */
@@ -368,19 +520,20 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     const bool has_rows = same_in_warp(my_rows) > 0, masked = MASKED && same_in_warp(it.mask0 >= 0);
     const int mask_words = same_in_warp(it.mask_words);
     float s[NB][4], o[OB][4], max[2], sum[2], rescale[2] = {1, 1};
+    row_scales scales; /* of this head, of K and V in 8 bits */
     uint32_t q[KS][4], p[NB / 2][4];
     auto begin_qk = [&](int stage) {
         const uint64_t k = panel_of_rows(ring + stage * 2 * L::chunk);
 #pragma unroll
         for (int kk = 0; kk < KS; kk++)
-            wgmma<T, CUDA_WIDE_STEP, false>(s, q[kk], further(k, kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+            wgmma<M, CUDA_WIDE_STEP, false>(s, q[kk], further(k, kk / 4 * L::panel + kk % 4 * 32), kk > 0);
         wgmma_commit();
     };
     auto begin_pv = [&](int stage) {
         const uint64_t v = panels_of_columns<L::panel>(ring + stage * 2 * L::chunk + L::chunk);
 #pragma unroll
         for (int ks = 0; ks < CUDA_WIDE_STEP / 16; ks++)
-            wgmma<T, D, true>(o, p[ks], further(v, ks * 16 * 128), true);
+            wgmma<M, D, true>(o, p[ks], further(v, ks * 16 * 128), true);
         wgmma_commit();
     };
     /* Mask words of the tokens of a chunk. */
@@ -453,13 +606,18 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             return;
         float minus[2];
         hide(chunk, stage, seen);
-        raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
-        exponentiate<NB>(s, a.scale_log2, minus, sum);
+        if constexpr (FP8) {
+            raise_max<T, NB>(s, scales.log2, max, sum, rescale, minus);
+            exponentiate<NB>(s, scales.log2, minus, sum);
+        } else {
+            raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
+            exponentiate<NB>(s, a.scale_log2, minus, sum);
+        }
     };
     auto round_all = [&] {
 #pragma unroll
         for (int ks = 0; ks < CUDA_WIDE_STEP / 16; ks++)
-            round_p<T>(p[ks], s + 2 * ks);
+            round_p<M>(p[ks], s + 2 * ks);
     };
     auto release = [&](int stage) {
         if (lane < READERS)
@@ -556,6 +714,11 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         __syncwarp();
         if (!SHARED && h + 1 < my_heads)
             issue_q(head + head_step);
+        if constexpr (FP8) {
+            float of_q[2];
+            narrow_q<KS>(q, a.fp8.bf16, of_q);
+            scales = scales_of_rows(a, head, of_q);
+        }
         begin_rows<OB>(o, max, sum);
         int chunk = SHARED ? team : 0;
         if (MASKED)
@@ -611,12 +774,20 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         /* f. */
         if (waits)
             wait_for_previous(); /* what it left behind may be complete only when this is */
+        if constexpr (FP8) {
+            const float of_v = __ldg(a.fp8.v_scale + head);
+#pragma unroll
+            for (int ob = 0; ob < OB; ob++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    o[ob][i] *= of_v;
+        }
         far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */
     /* 5. */
-    redo_far_rows<T, D, false>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
+    redo_far_rows<T, D, false, std::conditional_t<FP8, fp8, T>>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 
 } // namespace treeattn

@@ -11,6 +11,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <math_constants.h>
 
 namespace treeattn {
@@ -25,6 +26,23 @@ template <> __device__ inline __nv_bfloat16 from_double<__nv_bfloat16>(double x)
     return __double2bfloat16(x);
 }
 
+template <> __device__ inline __nv_fp8_e4m3 from_double<__nv_fp8_e4m3>(double x)
+{
+    return __nv_fp8_e4m3(x * CUDA_RANDOM_FP8);
+}
+template <> __device__ inline __nv_fp8_e5m2 from_double<__nv_fp8_e5m2>(double x)
+{
+    return __nv_fp8_e5m2(x * CUDA_RANDOM_FP8);
+}
+
+__device__ inline double widen(__nv_fp8_e4m3 x)
+{
+    return (double)(float)x;
+}
+__device__ inline double widen(__nv_fp8_e5m2 x)
+{
+    return (double)(float)x;
+}
 __device__ inline double widen(__half x)
 {
     return (double)__half2float(x);
@@ -63,7 +81,7 @@ __device__ inline double warp_total(double x)
 
 enum { TRUTH_WARPS = 8 };
 
-template <typename T, int D>
+template <typename T, int D, typename KV>
 __global__ __launch_bounds__(32 * TRUTH_WARPS, 1) void truth_kernel(const __grid_constant__ cuda_truth_args a)
 {
     constexpr int COLS = D / 32;
@@ -75,6 +93,7 @@ __global__ __launch_bounds__(32 * TRUTH_WARPS, 1) void truth_kernel(const __grid
     const int kv_head = (int)(row - query * a.h_q) / (a.h_q / a.h_kv);
     double q[COLS], o[COLS] = {}, abs_o[COLS] = {}, sq_o[COLS] = {};
     double max = -CUDART_INF, sum = 0, logit = 0, abs_dot = 0;
+    const double k_scale = sizeof(KV) == 1 ? a.k_scale[kv_head] : 1, v_scale = sizeof(KV) == 1 ? a.v_scale[kv_head] : 1;
 #pragma unroll
     for (int c = 0; c < COLS; c++)
         q[c] = widen(((const T *)a.q)[row * D + lane * COLS + c]);
@@ -83,7 +102,7 @@ __global__ __launch_bounds__(32 * TRUTH_WARPS, 1) void truth_kernel(const __grid
         double dot = 0, mag = 0;
 #pragma unroll
         for (int c = 0; c < COLS; c++) {
-            const double x = q[c] * widen(((const T *)a.k)[at + c]);
+            const double x = q[c] * (widen(((const KV *)a.k)[at + c]) * k_scale);
             dot += x;
             mag += fabs(x);
         }
@@ -95,7 +114,7 @@ __global__ __launch_bounds__(32 * TRUTH_WARPS, 1) void truth_kernel(const __grid
         sum = sum * old + weight;
 #pragma unroll
         for (int c = 0; c < COLS; c++) {
-            const double x = weight * widen(((const T *)a.v)[at + c]);
+            const double x = weight * (widen(((const KV *)a.v)[at + c]) * v_scale);
             o[c] = o[c] * old + x;
             abs_o[c] = abs_o[c] * old + fabs(x);
             sq_o[c] = sq_o[c] * old * old + x * x;
@@ -121,21 +140,24 @@ template <typename T> static int launch_random(void *dev, int64_t n, uint64_t se
     return cudaGetLastError();
 }
 
-template <typename T, int D> static int launch_truth(const cuda_truth_args &a, cudaStream_t st)
+template <typename T, int D, typename KV> static int launch_truth(const cuda_truth_args &a, cudaStream_t st)
 {
     const int64_t rows = (int64_t)a.n_queries * a.h_q;
     if (rows > 0)
-        truth_kernel<T, D><<<(unsigned)((rows + TRUTH_WARPS - 1) / TRUTH_WARPS), 32 * TRUTH_WARPS, 0, st>>>(a);
+        truth_kernel<T, D, KV><<<(unsigned)((rows + TRUTH_WARPS - 1) / TRUTH_WARPS), 32 * TRUTH_WARPS, 0, st>>>(a);
     return cudaGetLastError();
 }
 
 } // namespace treeattn
 
-extern "C" int cuda_launch_random(int bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream)
+extern "C" int cuda_launch_random(cuda_stored t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream)
 {
     using namespace treeattn;
-    return bf16 ? launch_random<__nv_bfloat16>(dev, n, seed, series, (cudaStream_t)stream)
-                : launch_random<__half>(dev, n, seed, series, (cudaStream_t)stream);
+    const cudaStream_t st = (cudaStream_t)stream;
+    return t == CUDA_STORED_F16    ? launch_random<__half>(dev, n, seed, series, st)
+           : t == CUDA_STORED_BF16 ? launch_random<__nv_bfloat16>(dev, n, seed, series, st)
+           : t == CUDA_STORED_E4M3 ? launch_random<__nv_fp8_e4m3>(dev, n, seed, series, st)
+                                   : launch_random<__nv_fp8_e5m2>(dev, n, seed, series, st);
 }
 
 extern "C" int cuda_launch_same(const void *a, const void *b, int64_t bytes, int32_t *flag, void *stream)
@@ -148,10 +170,15 @@ extern "C" int cuda_launch_same(const void *a, const void *b, int64_t bytes, int
     return cudaGetLastError();
 }
 
-extern "C" int cuda_launch_truth(int bf16, int32_t d, const cuda_truth_args *a, void *stream)
+extern "C" int cuda_launch_truth(cuda_stored t, cuda_stored kv, int32_t d, const cuda_truth_args *a, void *stream)
 {
     using namespace treeattn;
-    return for_type(!bf16, d, [&](auto type, auto size) {
-        return launch_truth<decltype(type), decltype(size)::value>(*a, (cudaStream_t)stream);
+    return for_type(t == CUDA_STORED_F16, d, [&](auto type, auto size) {
+        using T = decltype(type);
+        constexpr int D = decltype(size)::value;
+        const cudaStream_t st = (cudaStream_t)stream;
+        return kv == CUDA_STORED_E4M3   ? launch_truth<T, D, __nv_fp8_e4m3>(*a, st)
+               : kv == CUDA_STORED_E5M2 ? launch_truth<T, D, __nv_fp8_e5m2>(*a, st)
+                                        : launch_truth<T, D, T>(*a, st);
     });
 }

@@ -8,7 +8,8 @@
 #define EACH(X)                                                                                              \
     X(f16_64)                                                                                                \
     X(f16_128) X(bf16_64) X(bf16_128) X(wgmma_f16_64) X(wgmma_f16_128) X(wgmma_bf16_64) X(wgmma_bf16_128)    \
-    X(f16_256) X(bf16_256) X(cap_f16_64) X(cap_f16_128) X(cap_bf16_64) X(cap_bf16_128)
+    X(f16_256) X(bf16_256) X(cap_f16_64) X(cap_f16_128) X(cap_bf16_64) X(cap_bf16_128)                       \
+    X(fp8_e4m3_64) X(fp8_e4m3_128) X(fp8_e5m2_64) X(fp8_e5m2_128)
 #define DECLARE(name)                                                                                        \
     int cuda_prepare_##name(int32_t m, int32_t n);                                                           \
     int cuda_smem_##name(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
@@ -19,6 +20,8 @@ EACH(DECLARE)
 static int index_of(const struct cuda_shape *s)
 {
     bool wgmma = false;
+    if (s->fp8)
+        return 14 + 2 * (s->fp8 == CUDA_E5M2) + (s->d == 128);
     if (s->d == 256)
         return 8 + s->t;
     if (s->capped)

@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/device/fp8.cuh"
 #include "kernels/cuda/device/launch.h"
 
 namespace treeattn {
@@ -144,9 +144,9 @@ __device__ inline int64_t place_out(const cuda_group_args &a, const cuda_item &i
     return it.slot0 < 0 ? p.query * a.h_q + p.head : (int64_t)(it.slot0 + p.k) * a.h_q + p.head;
 }
 
-/* Columns of a row leave, COLS at col, at col + 8 ... of which there are PIECES, in o STRIDE apart: O as accumulated, its
- * maximum in base 2, its sum; O and sum times 2^bias. */
-template <typename T, int COLS, bool BIASED, int PIECES = 1, int STRIDE = 0>
+/* Columns of a row leave, COLS at col, at col + EVERY ... of which there are PIECES, in o STRIDE apart, two by two in o PAIR apart: O
+ * as accumulated, its maximum in base 2, its sum; O and sum times 2^bias. */
+template <typename T, int COLS, bool BIASED, int PIECES = 1, int STRIDE = 0, int PAIR = 2, int EVERY = 8>
 __device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t row, int d, int col,
                                  const float *o, float max, float sum, bool with_weight)
 {
@@ -157,12 +157,12 @@ __device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t
         for (int p = 0; p < PIECES; p++)
 #pragma unroll
             for (int i = 0; i < COLS; i += 2)
-                ((uint32_t *)to)[(p * 8 + i) / 2] =
-                    pack<decltype(zero)>(o[p * STRIDE + i] * scale, o[p * STRIDE + i + 1] * scale);
+                ((uint32_t *)to)[(p * EVERY + i) / 2] = pack<decltype(zero)>(o[p * STRIDE + i / 2 * PAIR] * scale,
+                                                                             o[p * STRIDE + i / 2 * PAIR + 1] * scale);
     };
     const int64_t at = row * d + col;
     if (!to_slot) {
-        store_16_bit(T(), (T *)a.o + at);
+        of_stored<T>(a, [&](auto zero) { store_16_bit(zero, (decltype(zero) *)a.o + at); });
         if (with_weight)
             a.lse[row] = sum == 0 ? -INFINITY : max * 0.693147180559945f + logf(whole_sum);
         return;
@@ -175,7 +175,8 @@ __device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t
         for (int p = 0; p < PIECES; p++)
 #pragma unroll
             for (int i = 0; i < COLS; i += 2)
-                to[(p * 8 + i) / 2] = make_float2(o[p * STRIDE + i] * scale, o[p * STRIDE + i + 1] * scale);
+                to[(p * EVERY + i) / 2] = make_float2(o[p * STRIDE + i / 2 * PAIR] * scale,
+                                                      o[p * STRIDE + i / 2 * PAIR + 1] * scale);
     }
     if (with_weight && a.slot_max_sum)
         *(float2 *)(a.slot_w + row * 2) = make_float2(isnan(sum) ? sum : max, whole_sum);
@@ -194,9 +195,9 @@ __device__ __forceinline__ void place_own_row(const cuda_group_args &a, const cu
 }
 
 /* K and V of ROWS tokens of a warp to its rows of a stage, a piece of 16 bytes a lane, AT_ONCE rows at a time. to: the place of
- * this lane's piece of K of the first rows; V is v_behind it. kv_row: in lane i the row of token i. left: from copy_row on, those
- * that there are; the others become zeros. */
-template <int ROWS, int AT_ONCE, int ROW_BYTES, bool ONCE>
+ * this lane's piece of K of the first rows; V is v_behind it, or BESIDE it, in the other half of the same 128 bytes. kv_row: in lane
+ * i the row of token i. left: from copy_row on, those that there are; the others become zeros. */
+template <int ROWS, int AT_ONCE, int ROW_BYTES, bool ONCE, bool BESIDE = false>
 __device__ __forceinline__ void copy_rows(uint32_t to, int v_behind, const char *k_piece, const char *v_piece, int kv_row,
                                           int copy_row, int left, uint32_t keep_kv)
 {
@@ -207,7 +208,7 @@ __device__ __forceinline__ void copy_rows(uint32_t to, int v_behind, const char 
             continue;
         const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
         copy_async<ONCE>(at, k_piece + from, i, left, keep_kv);
-        copy_async<ONCE>(at + v_behind, v_piece + from, i, left, keep_kv);
+        copy_async<ONCE>(BESIDE ? at ^ 64 : at + v_behind, v_piece + from, i, left, keep_kv);
     }
 }
 

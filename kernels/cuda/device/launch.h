@@ -59,6 +59,12 @@ struct cuda_segment {
 
 #define CUDA_LINE 128 /* bytes, of the L2 */
 
+/* K and V in 8 bits (fp8.cuh). */
+struct cuda_fp8 {
+    const float *k_scale, *v_scale; /* [h_kv] */
+    int32_t e5m2, bf16;             /* K and V, else e4m3; Q and O, else f16 */
+};
+
 struct cuda_group_args {
     const void *q, *k, *v;
     const int32_t *page_table;
@@ -91,6 +97,7 @@ struct cuda_group_args {
     /* A score in base 2 is scale_log2 * (q . k), or with a soft cap scale_log2 * tanh(cap_scale * (q . k)), where cap_scale is
      * scale / cap; without one it is 0. */
     float cap_scale;
+    struct cuda_fp8 fp8; /* of kernels for such K and V */
 };
 
 struct cuda_merge_step {
@@ -117,6 +124,8 @@ struct cuda_merge_args {
 /* Kernel shapes m x n; a launcher picks the one for dtype and d. */
 enum { CUDA_SIDES = 4 }; /* 16, 32, 64, 128 */
 enum cuda_half { CUDA_F16, CUDA_BF16 };
+/* Of K and V; NOT: the type of Q. */
+enum cuda_fp8_type { CUDA_FP8_NOT, CUDA_E4M3, CUDA_E5M2 };
 /* Of the kernel of wide tiles: rows of an item, at most; tokens of a step. */
 #define CUDA_WIDE_ROWS 64
 #define CUDA_WIDE_STEP 64
@@ -131,6 +140,7 @@ struct cuda_shape {
     int32_t wgmma; /* sm_90a, where there is a kernel for it */
     int32_t wide;  /* enum cuda_wide; then m and n do not count */
     int32_t capped; /* there is a soft cap */
+    int32_t fp8;    /* enum cuda_fp8_type */
 };
 
 /* How the host runs a kernel of group items. One for each line of kernels.def. */

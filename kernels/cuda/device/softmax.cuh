@@ -44,13 +44,24 @@ __device__ __forceinline__ float cap_score(float s, float cap_scale)
     return s == -INFINITY ? s : fabsf(x) < NEAR ? near : far;
 }
 
-template <int NB> __device__ __forceinline__ void cap_scores(float (*s)[4], float cap_scale)
+/* Of a scale for all rows, or of one for each of a lane's two rows, row h's. */
+__device__ __forceinline__ float of_row(float scale, int)
+{
+    return scale;
+}
+
+__device__ __forceinline__ float of_row(const float (&scale)[2], int h)
+{
+    return scale[h];
+}
+
+template <int NB, typename X> __device__ __forceinline__ void cap_scores(float (*s)[4], const X &cap_scale)
 {
 #pragma unroll
     for (int nb = 0; nb < NB; nb++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            s[nb][i] = cap_score(s[nb][i], cap_scale);
+            s[nb][i] = cap_score(s[nb][i], of_row(cap_scale, i / 2));
 }
 
 /* -inf for tokens from `left` on. */
@@ -108,8 +119,8 @@ __device__ __forceinline__ bool is_far(float max)
 
 /* The maximum with these scores; what was summed before is too large by `rescale`, and `sum` no more; minus: what to add to
  * scores times scale_log2 before 2^x; where all are lower than -FAR_SCORE, that makes 0 of each. */
-template <typename T, int NB>
-__device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float max[2], float sum[2], float rescale[2],
+template <typename T, int NB, typename X>
+__device__ __forceinline__ void raise_max(float (*s)[4], const X &scale_log2, float max[2], float sum[2], float rescale[2],
                                           float minus[2])
 {
     static_assert((NB & (NB - 1)) == 0, "pairs of pairs");
@@ -127,7 +138,7 @@ __device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float
                 part[i] = fmaxf(part[i], part[i + n]);
         float top = fmaxf(part[0], __shfl_xor_sync(~0u, part[0], 1));
         top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-        top = fmaxf(max[h], even_above(top * scale_log2));
+        top = fmaxf(max[h], even_above(top * of_row(scale_log2, h)));
         rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
         max[h] = top;
         minus[h] = narrow<T>::bias - fmaxf(top, -FAR_SCORE); /* of -inf, so that -inf stays what it is */
@@ -149,14 +160,14 @@ template <int OB> __device__ __forceinline__ void rescale_o(float (*o)[4], const
 }
 
 /* Scores to probabilities, times 2^bias of the type; each lane sums its own. */
-template <int NB>
-__device__ __forceinline__ void exponentiate(float (*s)[4], float scale_log2, const float minus[2], float sum[2])
+template <int NB, typename X>
+__device__ __forceinline__ void exponentiate(float (*s)[4], const X &scale_log2, const float minus[2], float sum[2])
 {
 #pragma unroll
     for (int nb = 0; nb < NB; nb++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[nb][i] = exp2_fast(fmaf(s[nb][i], scale_log2, minus[i / 2]));
+            s[nb][i] = exp2_fast(fmaf(s[nb][i], of_row(scale_log2, i / 2), minus[i / 2]));
             sum[i / 2] += s[nb][i];
         }
 }

@@ -124,6 +124,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .h_kv = b->p->heads.h_kv,
                              .d = b->p->heads.d,
                              .capped = b->p->soft_cap > 0,
+                             .fp8 = heads_fp8(&b->p->heads),
                              .sms = b->card->sms,
                              .m = call.m,
                              .longest = b->longest[call.m / 16],
@@ -131,12 +132,13 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .wgmma = cp->wgmma,
                              .masked = call.masked};
     call.n = tiling_n(&t, call.n);
-    call.n = step_of_card(b, cp, &call);
+    if (!t.fp8 || call.n <= CUDA_WIDE_STEP) /* longer ones are of wide tiles alone, which fit */
+        call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
     bool shares = cp->wgmma && call.m == CUDA_WIDE_ROWS && (everywhere(cp) || call.n > CUDA_WIDE_STEP);
     call.n = shares ? 2 * CUDA_WIDE_STEP : call.n;
-    call.ctas = tiling_ctas(&t, call.n);
-    bool by_head = !(everywhere(cp) && shares) && fits_by_head(b, cp, &call);
+    call.ctas = tiling_ctas(&t, shares && t.fp8 ? CUDA_WIDE_STEP : call.n);
+    bool by_head = !((everywhere(cp) || t.fp8) && shares) && fits_by_head(b, cp, &call);
     int64_t first_by_head = call.item0 + (by_head ? tiling_first_by_head(&t, call.n) : n);
     tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
     for (int part = 0; part < 2; part++) {
@@ -155,7 +157,9 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
         }
         c.mean = (int32_t)(tiling_tokens(item + c.item0, c.n_items) / c.n_items);
-        c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->heads.h_kv * b->p->heads.d * 4);
+        c.kv_once =
+            tiling_kv_once(item + c.item0, c.n_items,
+                           (int64_t)b->p->heads.h_kv * b->p->heads.d * 2 * heads_kv_bytes(&b->p->heads));
         for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
             item[i].kv_once = 0;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
@@ -219,6 +223,15 @@ static bool add_pairs(struct builder *b, struct cuda_plan *cp, int32_t launch, s
     return true;
 }
 
+/* The side of the tile that runs a group. Of K and V in 8 bits each warp of a tile that is not wide widens all of them for itself, so
+ * there are no more warps than the rows want. */
+static int32_t side_of_group(const struct builder *b, const struct group *g)
+{
+    int64_t rows = (int64_t)g->nq * b->items->gqa;
+    int32_t side = side_of_tile(g->tile_m);
+    return heads_fp8(&b->p->heads) && rows < side ? side_of_tile((int32_t)rows) : side;
+}
+
 /* Adds the launch's groups, and kernels for each tile shape that they have. */
 static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *group,
                        int64_t n, struct err *e)
@@ -231,7 +244,7 @@ static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, 
             int64_t masks = b->items->mask.n;
             for (int64_t i = 0; i < n; i++) {
                 const struct group *g = &b->plan->group[group[i]];
-                if (!is_wide(b->items, g) && side_of_tile(g->tile_m) == m && side_of_tile(g->tile_n) == kv &&
+                if (!is_wide(b->items, g) && side_of_group(b, g) == m && side_of_tile(g->tile_n) == kv &&
                     !items_add_group(b->items, g, e))
                     return false;
             }

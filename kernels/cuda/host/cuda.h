@@ -81,8 +81,9 @@ int64_t cuda_plan_bytes(const struct cuda_plan *cp);
 
 /* Everything on the device; layouts as in ref/problem.h. Alignment: 16 bytes. */
 struct cuda_args {
-    const void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
-    const void *k, *v;         /* [n_pages * page_size][h_kv][d] */
+    const void *q;                  /* [n_queries][h_q][d], queries as the tree numbers them */
+    const void *k, *v;              /* [n_pages * page_size][h_kv][d] */
+    const float *k_scale, *v_scale; /* [h_kv], or NULL where K and V are not in 8 bits */
     const int32_t *page_table; /* [page_off[n_nodes]]; entries the plan reads must be in 0 .. n_pages - 1 */
     const float *sink;         /* [h_q], or NULL where the problem that the plan was made for has none */
     void *o;                   /* [n_queries][h_q][d] of the problem's dtype */

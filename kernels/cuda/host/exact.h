@@ -10,7 +10,9 @@
 
 #include "kernels/cuda/host/cuda.h"
 
-/* Element i of n at dev becomes rng_bell(seed, series, i), rounded to t (f16 or bf16). */
+/* In 8 bits random numbers are so many times as large. */
+enum { GPU_RANDOM_FP8 = 64 };
+/* Element i of n at dev becomes rng_bell(seed, series, i), rounded to t (f16, bf16, or 8 bits). */
 bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
                 struct err *e);
 
@@ -18,11 +20,12 @@ bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t seri
  * enqueued. */
 bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e);
 
-struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */
+struct gpu_truth { /* pointers to device memory but for n_queries .. scale */
     int32_t n_queries;
-    struct heads heads; /* d 64 or 128, f16 or bf16 */
+    struct heads heads; /* d 64, 128 or 256, f16 or bf16 */
     double scale;
-    const void *q, *k, *v;         /* as in cuda_args */
+    const void *q, *k, *v; /* as in cuda_args */
+    const float *k_scale, *v_scale;
     const int64_t *first;          /* [n_queries + 1] into slot */
     const int32_t *slot;           /* of each token that a query sees, along its path */
     double *o, *abs_o, *rms_o;     /* [n_queries * h_q][d] */

@@ -7,7 +7,8 @@
 
 enum { GUARD = 256, CANARY = 0xFF }; /* NaN in every float type, -1 as a page */
 
-static const char *const part_name[] = {"Q", "K", "V", "page table", "sinks", "O", "LSE"};
+static const char *const part_name[] = {"Q",           "K",           "V", "page table", "sinks",
+                                        "scales of K", "scales of V", "O", "LSE"};
 
 /* Device memory that grows as needed. */
 struct room {
@@ -34,10 +35,11 @@ static void *side_stream, *flag;
 struct guarded_layout guarded_layout(const struct problem *p)
 {
     int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
-    int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * elt;
+    int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * heads_kv_bytes(&p->heads);
+    int64_t scales = p->k_scale ? p->heads.h_kv * (int64_t)sizeof *p->k_scale : 0;
     struct guarded_layout l = {.size = {rows * p->heads.d * elt, pool, pool,
                                         p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table,
-                                        p->sink ? p->heads.h_q * (int64_t)sizeof *p->sink : 0,
+                                        p->sink ? p->heads.h_q * (int64_t)sizeof *p->sink : 0, scales, scales,
                                         rows * p->heads.d * elt, rows * (int64_t)sizeof(float)}};
     int64_t at = GUARD;
     for (int i = 0; i < N_PARTS; i++) {
@@ -51,7 +53,7 @@ struct guarded_layout guarded_layout(const struct problem *p)
 /* Where the uploaded parts come from. */
 static const void *part_of(const struct problem *p, int part)
 {
-    const void *from[] = {p->q, p->k, p->v, p->page_table, p->sink};
+    const void *from[] = {p->q, p->k, p->v, p->page_table, p->sink, p->k_scale, p->v_scale};
     return from[part];
 }
 
@@ -222,15 +224,19 @@ static bool run_both(struct cuda_plan *cp, struct seat *s, struct err *e)
 {
     const struct guarded_layout *l = &s->l;
     int64_t from = l->at[PART_O], n = l->total - from, workspace = cuda_workspace(cp);
-    struct cuda_args a = {
-        .q = s->dev.at + l->at[PART_Q],
-        .k = s->dev.at + l->at[PART_K],
-        .v = s->dev.at + l->at[PART_V],
-        .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
-        .sink = l->size[PART_SINKS] > 0 ? (const float *)(const void *)(s->dev.at + l->at[PART_SINKS]) : NULL,
-        .o = s->dev.at + l->at[PART_O],
-        .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
-        .workspace = work.at + GUARD};
+    struct cuda_args a = {.q = s->dev.at + l->at[PART_Q],
+                          .k = s->dev.at + l->at[PART_K],
+                          .v = s->dev.at + l->at[PART_V],
+                          .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
+                          .o = s->dev.at + l->at[PART_O],
+                          .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
+                          .workspace = work.at + GUARD};
+    const float *part[N_PARTS];
+    for (int i = PART_SINKS; i < PART_O; i++)
+        part[i] = l->size[i] > 0 ? (const float *)(const void *)(s->dev.at + l->at[i]) : NULL;
+    a.sink = part[PART_SINKS];
+    a.k_scale = part[PART_K_SCALE];
+    a.v_scale = part[PART_V_SCALE];
     s->current = false; /* until the run is known to have left it alone */
     if (!poison(s, workspace, NULL, e) || !cuda_run(cp, &a, NULL, e) || !gpu_sync(e) ||
         !check_all(s, workspace, e))

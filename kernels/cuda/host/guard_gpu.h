@@ -1,7 +1,7 @@
 /*
  * guard_gpu.h - one run of a plan on the device with every buffer between canaries; what verification runs.
  *
- * Q, K, V, page table, sinks, O and LSE lie in one piece of device memory, with canaries before, between and behind them: at least 256
+ * Q, K, V, page table, sinks, scales, O and LSE lie in one piece of device memory, with canaries before, between and behind them: at least 256
  * bytes of NaN patterns. The workspace lies between canaries in a piece of its own. O, LSE and workspace hold NaN when the run
  * begins.
  *
@@ -32,7 +32,18 @@ struct guarded_tally guarded_tally(void);
 
 /* ---- for tests: the layout, without a device ---------------------------------------------------------- */
 
-enum guarded_part { PART_Q, PART_K, PART_V, PART_PAGES, PART_SINKS, PART_O, PART_LSE, N_PARTS };
+enum guarded_part {
+    PART_Q,
+    PART_K,
+    PART_V,
+    PART_PAGES,
+    PART_SINKS,
+    PART_K_SCALE,
+    PART_V_SCALE,
+    PART_O,
+    PART_LSE,
+    N_PARTS
+};
 
 struct guarded_layout {
     int64_t at[N_PARTS], size[N_PARTS]; /* bytes; every part at a multiple of 256 */

@@ -60,9 +60,10 @@ static bool run(const struct cuda_options *opt, const struct problem *p, const s
         .name = name_,                                                                                       \
         .about = about_,                                                                                     \
         .on_gpu = true,                                                                                      \
-        .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,                        \
+        .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8,         \
         .ready = gpu_ready,                                                                                  \
         .narrow_p = narrow,                                                                                  \
+        .narrow_p_fp8 = DT_F16, /* fp8.cuh */                                                                \
         .sum_run = 128,                                                                                      \
         .merges_at_once = true,                                                                              \
         .supports = symbol##_supports,                                                                       \

@@ -40,6 +40,7 @@ struct cuda_plan {
     int32_t gqa_shift, page_size, page_shift;
     uint32_t table_lines;        /* see launch.h */
     float scale_log2, cap_scale; /* see launch.h */
+    struct cuda_fp8 fp8;         /* of K and V in 8 bits, without scales */
     bool slot_f16, slot_max_sum, fused;
     int64_t sink_slot; /* or -1 */
     int32_t n_launches, n_calls, n_merges;
@@ -86,7 +87,10 @@ static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const 
                                .t = cp->t,
                                .wgmma = cp->wgmma,
                                .wide = c->wide,
-                               .capped = cp->cap_scale != 0};
+                               .capped = cp->cap_scale != 0,
+                               .fp8 = !heads_fp8(&cp->heads) ? CUDA_FP8_NOT
+                                      : cp->fp8.e5m2        ? CUDA_E5M2
+                                                            : CUDA_E4M3};
 }
 
 #endif

@@ -66,8 +66,13 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
         return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->heads.dtype]);
     if (p->heads.d != 64 && p->heads.d != 128 && p->heads.d != 256)
         return no(why, "the CUDA kernels take heads of 64, 128 and 256 elements, not %d", p->heads.d);
-    if (heads_fp8(&p->heads))
-        return no(why, "the CUDA kernels do not take K and V in %s", dtype_name[p->heads.kv_fp8]);
+    if (heads_fp8(&p->heads) && p->heads.d > 128)
+        return no(why, "the CUDA kernels take K and V in 8 bits with heads of 64 and 128 elements, not %d",
+                  p->heads.d);
+    if (heads_fp8(&p->heads) && (plan->unfused || (opt && opt->kernel == CUDA_SMEM)))
+        return no(why, "K and V in 8 bits are not for %s",
+                  plan->unfused ? "materialised scores"
+                                : "this rung of the ladder (the kernel cuda has them)");
     if (opt && !fits_card(opt->kernel, p, &caps, why))
         return false;
     if (!(p->scale > 0))
@@ -252,6 +257,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early &&
                 p->heads.d <= WGMMA_MOST_D && p->soft_cap == 0;
     cp->t = p->heads.dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
+    cp->fp8 = (struct cuda_fp8){.e5m2 = heads_kv_dtype(&p->heads) == DT_E5M2, .bf16 = cp->t == CUDA_BF16};
     cp->heads = p->heads;
     cp->page_size = p->page_size;
     cp->page_shift = shift_of(p->page_size);
@@ -377,7 +383,10 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .q_rows = c->q_rows,
         .q_shared = c->q_shared,
         .beside = follows == FOLLOWS_BESIDE,
+        .fp8 = cp->fp8,
     };
+    a.fp8.k_scale = x->k_scale;
+    a.fp8.v_scale = x->v_scale;
     memcpy(a.segment, c->ctas.segment, sizeof a.segment);
     return cuda_ok(launcher_of_call(cp, c)->launch(&s, &a, follows != FOLLOWS_NOTHING, stream),
                    "launch of a group kernel", e);

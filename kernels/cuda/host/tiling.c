@@ -26,6 +26,9 @@ static const struct shape shapes_256[] = {
 static const struct shape shapes_cap[] = {
 #include "kernels/cuda/device/shapes_cap.def"
 };
+static const struct shape shapes_fp8[] = {
+#include "kernels/cuda/device/shapes_fp8.def"
+};
 #undef SHAPE
 enum { STEP_256 = 32 }; /* tokens: the step of all tiles for such heads */
 
@@ -38,7 +41,7 @@ static bool has_wide_heads(const struct tiling *t)
 /* The tiles that are compiled for such problems. */
 static const struct shape *shapes_for(const struct tiling *t)
 {
-    return has_wide_heads(t) ? shapes_256 : t->capped ? shapes_cap : shapes;
+    return t->fp8 ? shapes_fp8 : has_wide_heads(t) ? shapes_256 : t->capped ? shapes_cap : shapes;
 }
 
 /* The compiled tile of n tokens. tiling_n returns compiled tiles only, so the search ends. */
@@ -218,8 +221,18 @@ int32_t tiling_n_after(const struct tiling *t, int32_t n)
     return t->n_before == 0 && t->m == 64 && n <= STEP && is_full(t) ? n : t->n_before;
 }
 
+/* Of K and V in 8 bits: one for each m, and what two teams share in 4_wide.cuh in 16 bits they share here. */
+static int32_t n_of_fp8(const struct tiling *t, int32_t n)
+{
+    struct tiling in_16_bits = *t;
+    in_16_bits.fp8 = false;
+    return t->m == 64 && t->wgmma && tiling_n(&in_16_bits, n) > STEP ? 2 * STEP : STEP;
+}
+
 int32_t tiling_n(const struct tiling *t, int32_t n)
 {
+    if (t->fp8)
+        return n_of_fp8(t, n);
     if (has_wide_heads(t))
         return STEP_256;
     if (t->capped) /* one for each m */

@@ -20,16 +20,17 @@ struct tiling {
     int64_t tokens_behind;  /* the same, and those of the launches after them, which begin before they end */
     int64_t tokens_of_plan; /* of all items */
     int32_t h_kv, d, sms;
-    int32_t m;       /* of shapes.def, shapes_256.def and shapes_cap.def */
+    int32_t m;       /* of shapes.def, and of shapes_256.def, shapes_cap.def and shapes_fp8.def */
     int32_t longest; /* tokens of the longest item with as many rows, in all launches */
     /* The n of the plan's first kernel whose tiles have 64 rows and are full, or 0. */
     int32_t n_before;
     bool capped; /* there is a soft cap */
+    bool fp8;    /* K and V are in 8 bits */
     bool wgmma;  /* the card runs wgmma_shapes.def */
     bool masked; /* any item has a mask that hides something */
 };
 
-/* The n of shapes.def, shapes_256.def or shapes_cap.def, with which the items run, for the n of the plan, rounded up to 16, 32, 64 or 128. */
+/* The n of a compiled tile with which the items run, for the n of the plan, rounded up to 16, 32, 64 or 128. */
 int32_t tiling_n(const struct tiling *t, int32_t n);
 /* The n_before of the kernels after these, if these run with n. */
 int32_t tiling_n_after(const struct tiling *t, int32_t n);

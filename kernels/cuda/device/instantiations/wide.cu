@@ -1,7 +1,5 @@
 /* The kernel of wide tiles, of every storage type, and head sizes up to 128. */
-#include "kernels/cuda/device/4_wide.cuh"
-
-#include "kernels/cuda/device/typed.cuh"
+#include "kernels/cuda/device/wide_launch.cuh"
 
 using namespace treeattn;
 
@@ -41,24 +39,19 @@ static int make_map(const struct cuda_shape *s, const void *kv, int h_kv, CUtens
 template <typename F> static int for_kernel(const struct cuda_shape *s, bool masked, F launch)
 {
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
-        constexpr int D = decltype(d)::value <= 128 ? decltype(d)::value : 128; /* the host has no others run here */
-        auto of = [&](auto shares, auto has_mask) {
-            constexpr bool SHARED = decltype(shares)::value, MASKED = decltype(has_mask)::value;
-            return launch(wide_kernel<decltype(t), D, SHARED, MASKED>, wide_layout<D, SHARED, MASKED>::bytes);
-        };
-        const std::true_type yes;
-        const std::false_type no;
-        return s->wide == CUDA_WIDE_SHARED ? (masked ? of(yes, yes) : of(yes, no)) : masked ? of(no, yes) : of(no, no);
+        return for_wide<decltype(t), decltype(d)::value, false>(s, masked, launch);
     });
 }
 
 static int32_t wide_smem(const cuda_shape *s, bool masked, bool, int32_t)
 {
-    return for_kernel(s, masked, [](auto, int smem) { return smem; });
+    return s->fp8 ? cuda_smem_wide_fp8(s, masked) : for_kernel(s, masked, [](auto, int smem) { return smem; });
 }
 
 static int wide_prepare(const cuda_shape *s)
 {
+    if (s->fp8)
+        return cuda_prepare_wide_fp8(s);
     auto prepare = [](auto kernel, int smem) { return allow_smem(kernel, smem); };
     const int status = for_kernel(s, false, prepare);
     return status != cudaSuccess ? status : for_kernel(s, true, prepare);
@@ -66,6 +59,8 @@ static int wide_prepare(const cuda_shape *s)
 
 static int wide_launch(const cuda_shape *s, const cuda_group_args *a, int early, void *stream)
 {
+    if (s->fp8)
+        return cuda_launch_wide_fp8(s, a, early, stream);
     return for_kernel(s, a->masked, [&](auto kernel, int smem) {
         CUtensorMap k, v;
         int status = make_map(s, a->k, a->h_kv, &k);
