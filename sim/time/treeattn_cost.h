@@ -160,6 +160,7 @@ struct tile_env {
     double row, token, partial;     /* bytes, of all heads: of a query in Q or O, a token, a partial result */
     double bandwidth, l2_bandwidth; /* bytes a second */
     double narrow;                  /* 1 with heads of 64 elements, 0 with 128 */
+    double leaf;                    /* what a token takes in tiles of 16 rows, as a share of that in 16 bits */
     double per_sm;                  /* time of an SM for the same work, over that of an H200's */
 };
 struct tile_env tile_env_of(const struct plan_env *env);
