@@ -465,7 +465,8 @@ gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the w
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda-wide --seed $$seed; done; \
 	for arch in auto 80; do for more in '--features softcap' '--features sinks' '--features window' '--features softcap,sinks' \
-	  '--features softcap,window' '--features sinks,window' '--head-dim 256' '--head-dim 256 --features softcap,sinks,window'; do \
+	  '--features softcap,window' '--features sinks,window' '--head-dim 256' '--head-dim 256 --features softcap,sinks,window' \
+	  '--features e4m3,headscales' '--features e5m2,headscales,sinks' '--features e4m3,softcap,window'; do \
 	  for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --arch $$arch --seed $$seed --sample 8 $$more; done; done; done; \
 	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80; $$p selftest -q --kernel cuda-wide
 
