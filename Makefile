@@ -69,7 +69,7 @@ ENGINE_PLANNERS := $(addprefix ref/,base.c decimal.c dtype_name.c nform.c tree.c
   $(wildcard sim/strategies/*.c) $(addprefix sim/time/,machine.c tiles.c treeattn_cost.c)
 SIM := $(filter-out $(FIT) $(NO_FIT) $(ENGINE),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
-JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/judge/*.c verify/faults/*.c)
+JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/report/*.c verify/judge/*.c verify/faults/*.c)
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
 LAB_HOST := verify/lab/lab_host.c verify/lab/tile/cta.c # likewise, for the course labs
 WINGS := $(filter-out $(JUDGE) $(HOST) $(LAB_HOST),$(wildcard verify/*/*.c verify/*/*/*.c)) # linked into the program and tests, not into the library
@@ -216,6 +216,7 @@ $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 $(BUILD)/verify/lab/session.o: tests/labs/include/lab.h
 $(BUILD)/verify/lab/readmes.o: $(wildcard tests/labs/L*/README.md)
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
+$(BUILD)/verify/suites/suites.o: $(wildcard verify/suites/*.txt)
 
 # ---- installation: below DESTDIR, for PREFIX --------------------------------------------------------------
 PREFIX ?= /usr/local

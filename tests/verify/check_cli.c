@@ -168,8 +168,10 @@ TEST(what_did_not_run_has_no_time)
     struct strategy_use use = strategy_default(&forgetful);
     struct result r = judge_case(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
-    struct printer t = {.f = f, .column = result_columns};
-    result_row(&t, &r, &c.spec.heads, "-");
+    struct printer t = {.f = f, .column = outcome_columns};
+    struct outcome o = result_outcome(&r, &c.spec.heads, "-");
+    outcome_row(&t, &o);
+    outcome_clear(&o);
     fclose(f);
     ck_assert_msg(strstr(text, "\tFAIL\tBAD_PLAN\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
 }

@@ -1,9 +1,10 @@
-/* cmd_list.c - `treeattn list strategies|options|kernels|formats|machines|figures|tiles|models|workloads`. */
+/* cmd_list.c - `treeattn list strategies|options|kernels|formats|machines|figures|tiles|models|workloads|suites`, or the cases of a suite. */
 #include "ref/model.h"
 #include "sim/time/tiles.h"
 #include "kernels/kernel.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
+#include "verify/suites/suites.h"
 #include "traces/workloads.h"
 
 #include <inttypes.h>
@@ -17,6 +18,7 @@ struct list_args {
     bool one_machine;
     int64_t d;
     enum dtype dtype;
+    const struct suite *suite; /* cases: of this one */
 };
 
 static void list_strategies(struct list_args *a)
@@ -175,6 +177,40 @@ static void list_models(struct list_args *a)
     }
 }
 
+static void list_suites(struct list_args *a)
+{
+    struct printer *t = &a->t;
+    for (int32_t i = 0; i < n_suites; i++) {
+        struct case_spec *list;
+        struct err e = {0};
+        char sha[SHA256_TEXT];
+        int64_t n;
+        CK(suite_cases(&suites[i], &list, &n, &e)); /* a test reads them all */
+        for (int64_t k = 0; k < n; k++)
+            case_clear(&list[k]);
+        free(list);
+        table_text(t, suites[i].name);
+        table_i64(t, n);
+        table_text(t, suites[i].about);
+        table_text(t, suite_sha256(&suites[i], sha));
+    }
+}
+
+static void list_cases(struct list_args *a)
+{
+    struct case_spec *list;
+    struct err e = {0};
+    int64_t n;
+    CK(suite_cases(a->suite, &list, &n, &e));
+    for (int64_t k = 0; k < n; k++) {
+        char *text = case_print(&list[k]);
+        table_text(&a->t, text);
+        free(text);
+        case_clear(&list[k]);
+    }
+    free(list);
+}
+
 static const struct list_kind {
     const char *name;
     void (*print)(struct list_args *a);
@@ -206,6 +242,7 @@ static const struct list_kind {
      list_workloads,
      {"workload", "group", "trace", "prompt", "max_seq", "batch", "about"},
      {18, 8, 41, 6, 7, 5, 0}},
+    {"suites", list_suites, {"suite", "cases", "about", "sha256"}, {10, 5, 0, 0}},
     {"models",
      list_models,
      {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "v_dim", "window", "windowed", "ffn",
@@ -213,6 +250,7 @@ static const struct list_kind {
      {15, 6, 6, 7, 8, 8, 5, 6, 8, 6, 7, 8, 5, 8, 10, 8, 11}},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+static const struct list_kind cases = {"", list_cases, {"case"}, {0}};
 
 /* The kind asked for. */
 static const struct list_kind *read_options(struct list_args *a, int argc, char **argv, struct err *e)
@@ -222,6 +260,8 @@ static const struct list_kind *read_options(struct list_args *a, int argc, char 
         .about = "Prints what there is to choose from, one a line, with what it is and where it comes from.",
         .examples = "list strategies\n"
                     "list formats\n"
+                    "list suites\n"
+                    "list decode-1 --csv\n"
                     "list tiles --machine h100 --head-dim 64",
         .details =
             "strategies: the rules from tree to plan; options: what each can be told, as in --strategy "
@@ -234,10 +274,12 @@ static const struct list_kind *read_options(struct list_args *a, int argc, char 
             "source. Figures that end in _measured are for reference; the models use the others. bandwidth, "
             "l2_bandwidth and tensor_flops are of the whole device, so more sms alone make each SM slower.\n"
             "tiles: which tiles of m query rows x n tokens a machine runs well by PAT's constraints, and "
-            "what binds.",
-        .words = "strategies|options|kernels|formats|machines|figures|tiles|models|workloads",
+            "what binds.\n"
+            "suites: fixed lists of cases for `treeattn verify --suite`, how many each has, and the SHA-256 of its file. The "
+            "name of a suite lists its cases.",
+        .words = "strategies|options|kernels|formats|machines|figures|tiles|models|workloads|suites|SUITE",
         .needs = "no kind given (expected strategies, options, kernels, formats, machines, figures, tiles, "
-                 "models or workloads)",
+                 "models, workloads, suites or the name of a suite)",
         .word = &word,
         .max_words = 1};
     const struct opt own[] = {
@@ -261,7 +303,9 @@ static const struct list_kind *read_options(struct list_args *a, int argc, char 
             return &kinds[i];
         listing_add(names, sizeof names, kinds[i].name);
     }
-    err_set(e, "list '%.40s' (expected %s)", word, names);
+    if ((a->suite = suite_find(word, NULL)))
+        return &cases;
+    err_set(e, "list '%.40s' (expected %s, or the name of a suite)", word, names);
     return NULL;
 }
 

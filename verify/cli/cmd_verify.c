@@ -6,6 +6,7 @@
 #include "verify/io/crash.h"
 #include "verify/io/text.h"
 #include "verify/judge/verify_run.h"
+#include "verify/suites/suites.h"
 
 #include <errno.h>
 #include <omp.h>
@@ -17,6 +18,10 @@ struct verify_args {
     struct cmd_tree tree;
     struct cmd_output out;
     const char *strategies, *kernel, *exec, *plugin;
+    const char *known, *statement, *features;
+    struct rows_spec rows;
+    char sha256[SHA256_TEXT]; /* of the suite */
+    char *options, *judged;   /* for reports, and for files of rows */
     int32_t arch;
     int64_t memory, n_children;
     bool nan_tails;
@@ -27,7 +32,9 @@ struct verify_args {
 
 static bool set_features(void *self, const char *value, struct err *e)
 {
-    struct problem_given *given = &((struct verify_job *)self)->given;
+    struct verify_args *a = self;
+    struct problem_given *given = &a->job.given;
+    a->features = value;
     given->features = true;
     given->mixed = strcmp(value, "all") == 0;
     if (given->mixed)
@@ -52,6 +59,12 @@ static bool set_shard(void *self, const char *value, struct err *e)
     return good || err_set(e, "--shard '%.40s' (expected K/N: the K-th of N parts)", value);
 }
 
+static bool add_report(void *self, const char *value, struct err *e)
+{
+    struct verify_job *j = &((struct verify_args *)self)->job;
+    return reports_add_file(j->reports, value, e);
+}
+
 static bool read_options(struct verify_args *a, int argc, char **argv, struct err *e)
 {
     struct verify_job *j = &a->job;
@@ -63,7 +76,9 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         .examples = "verify\n"
                     "verify --trees 20 --seed 7 --strategy pat -q\n"
                     "verify --trace embedded:reasoning --steps 10 --kernel cpu\n"
-                    "verify --case 'tree=gen:bushy:7;strategy=pat'",
+                    "verify --case 'tree=gen:bushy:7;strategy=pat'\n"
+                    "verify --suite decode-1 --plugin ./mine.so --report junit.xml --known known.txt\n"
+                    "verify --suite full-1 --exec 'python3 mine.py' --rows mine.jsonl --failed-first --max-time 300",
         .details = "A result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, "
                    "and the case string that `treeattn verify --case` takes.\n"
                    "A failure is reduced to a smallest case that fails likewise, for at most ten seconds; "
@@ -87,6 +102,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
             "N random trees from --seed, then the list of sharp cases (default 100, where no tree is given)"),
         I64("steps", "N", &j->steps, 1, 1000000, NULL,
             "with --trace: N steps spread over it (default: --step alone)"),
+        TEXT("suite", "NAME", &j->suite, NULL,
+             "a fixed list of cases, as it was released: smoke-1, decode-1 .. (see treeattn list suites)"),
         TEXT("case", "STRING", &j->text, NULL, "one case, as a result line prints it"),
         TEXT("cases", "FILE", &j->list, NULL, "such cases, one a line; # begins a comment"),
         FLAG("wide", &j->wide,
@@ -101,7 +118,7 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads and --dtype "
              "it replaces what a case names"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
-        CALL("features", "LIST", set_features, j, NULL,
+        CALL("features", "LIST", set_features, a, NULL,
              "what every case has besides, and nothing else: softcap (30, where a case names no other), "
              "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), latent (V in K's row), "
              "narrowv (V of fewer elements), or none; all: each in some of the cases (default: "
@@ -124,7 +141,16 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "query as if it were alone? "
              "That is counted, and fails nothing"),
         CALL("shard", "K/N", set_shard, j, "1/1",
-             "only every N-th case, from the K-th on: N runs make a whole"),
+             "only the K-th of N parts, which together are the whole; a case of a suite or file stays in its part"),
+        I64("max-time", "S", &j->max_seconds, 0, INT32_MAX, "0",
+            "begin no case after S seconds; what is left out is said, and gives exit code 3", .zero = "any time"),
+        FLAG("fail-fast", &j->fail_fast, "begin no case after one that failed"),
+        TEXT("known", "FILE", &a->known, NULL,
+             "failures that do not count, a line each: PATTERN CODE LAST-DAY REASON, as in '*page=1;* NUMBERS "
+             "2027-03-31 bug 17'. A line past its day fails the run"),
+        TEXT("rows", "FILE", &a->rows.path, NULL, "keep all rows there as the run goes, as JSON lines"),
+        FLAG("resume", &a->rows.resume, "do not run again what --rows FILE has: go on after a run that was stopped"),
+        FLAG("failed-first", &a->rows.failed_first, "begin with the cases that failed by --rows FILE, which is then written anew"),
         TEXT(
             "error-map", "FILE.svg", &j->error_map, NULL,
             "draw which queries and heads of the worst answer are wrong: stripes are heads, triangles masks"),
@@ -136,6 +162,15 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
     };
     options_add(&o, own);
     output_options(&o, &a->out);
+    const struct opt more[] = {
+        CALL("report", "FILE", add_report, a, NULL,
+             "also all rows for other programs, by the name's end: .xml (JUnit), .tap (TAP 14), .csv or .json; may be given "
+             "several times"),
+        TEXT("statement", "FILE", &a->statement, NULL,
+             "with --suite: what came of it, as JSON for release notes: suite and its digest, kernel, counts, environment"),
+        {0},
+    };
+    options_add(&o, more);
     options_default(&o, "quiet", NULL, "only FAIL and MARGINAL, and the totals");
     supervision_options(&o, &a->watch);
     return options_parse(&o, argc, argv, e);
@@ -145,17 +180,35 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
 static bool settle(struct verify_args *a, struct err *e)
 {
     struct verify_job *j = &a->job;
-    bool given = j->text || j->list || a->tree.src.kind != SRC_NONE, said = j->trees || given || j->wide;
-    if (!outfiles_check((const char *const[]){a->out.path, j->error_map}, 2, e))
+    bool given = j->text || j->list || j->suite || a->tree.src.kind != SRC_NONE, said = j->trees || given || j->wide;
+    const char *path[REPORTS_MOST + 4] = {a->out.path, j->error_map, a->rows.path};
+    if (a->statement)
+        reports_add_statement(j->reports, a->statement);
+    if (!outfiles_check(path, 3 + reports_paths(j->reports, path + 3), e))
         return false;
+    if ((a->rows.resume || a->rows.failed_first) && !a->rows.path)
+        return err_set(e, "--resume and --failed-first need a file (expected --rows FILE)");
+    if (a->rows.resume && a->rows.failed_first)
+        return err_set(e, "--resume goes on, --failed-first begins anew (expected one of them)");
+    if (a->statement && !j->suite)
+        return err_set(e, "--statement is about a suite (expected --suite NAME)");
+    if (outfile_is_stdout(a->rows.path) || outfile_is_stdout(a->statement))
+        return err_set(e, "--rows and --statement write files (expected a name)");
     if (j->wide && (given || j->trees))
         return err_set(e, "--wide brings its own trees (expected no other tree option)");
     if ((j->gpu_cases || j->sample) && said)
         return err_set(e, "--gpu-cases and --sample bring their own trees (expected no other tree option)");
     if (j->trees && given)
         return err_set(e, "--trees draws random ones (expected no other tree option)");
-    if ((j->text || j->list) && (a->tree.src.kind != SRC_NONE || (j->text && j->list)))
-        return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
+    if (!!j->text + !!j->list + !!j->suite + (a->tree.src.kind != SRC_NONE) > 1)
+        return err_set(e, "--case, --cases and --suite bring their own trees (expected no other tree option)");
+    const struct suite *suite = j->suite ? suite_find(j->suite, e) : NULL;
+    if (j->suite && (!suite || !suite_cases(suite, &j->cases, &j->n_cases, e)))
+        return false;
+    if (suite)
+        suite_sha256(suite, a->sha256);
+    if (a->known && !(j->known = known_read(a->known, NULL, e)))
+        return false;
     if (!tree_takes_steps(&a->tree, j->steps, e) || !tree_finish(&a->tree, false, e))
         return false;
     if (!!a->kernel + !!a->exec + !!a->plugin > 1)
@@ -225,6 +278,59 @@ static bool start_children(struct verify_args *a, struct err *e)
                                    a->job.kernel->name));
 }
 
+/* What changes cases, or what is asked of them: "--dtype f32 --properties". The caller frees. */
+static char *options_text(const struct verify_args *a)
+{
+    const struct problem_given *g = &a->job.given;
+    const struct problem_spec *s = &g->spec;
+    char *text = xstrdup("");
+    if (g->heads)
+        xappend(&text, " --heads %d/%d", (int)s->heads.h_q, (int)s->heads.h_kv);
+    if (g->d)
+        xappend(&text, " --head-dim %d", (int)s->heads.d);
+    if (g->dtype)
+        xappend(&text, " --dtype %s", dtype_name[s->heads.dtype]);
+    if (g->page)
+        xappend(&text, " --page %d", (int)s->page_size);
+    if (g->fill)
+        xappend(&text, " --fill %s", fill_name[s->fill]);
+    if (g->window)
+        xappend(&text, " --window %lld", (long long)s->window);
+    if (g->features)
+        xappend(&text, " --features %s", a->features);
+    if (a->strategies)
+        xappend(&text, " --strategy %s", a->strategies);
+    if (a->nan_tails)
+        xappend(&text, " --nan-tails");
+    if (a->arch)
+        xappend(&text, " --arch %d", (int)a->arch);
+    if (a->job.properties)
+        xappend(&text, " --properties");
+    memmove(text, text + (text[0] == ' '), strlen(text) + 1 - (text[0] == ' '));
+    return text;
+}
+
+/* Who is judged, for reports; and the file of rows, which has to be of the same. */
+static bool open_rows(struct verify_args *a, struct err *e)
+{
+    struct verify_job *j = &a->job;
+    const struct child_caps *caps = a->children ? children_caps(a->children) : NULL;
+    a->options = options_text(a);
+    j->what = (struct judged_what){.suite = j->suite,
+                                   .sha256 = j->suite ? a->sha256 : NULL,
+                                   .cases = j->n_cases,
+                                   .kernel = j->kernel ? j->kernel->name : "all kernels",
+                                   .version = caps ? caps->version : origin_commit(),
+                                   .how = j->kernel && j->kernel->option ? j->kernel->option : "inside treeattn",
+                                   .options = a->options,
+                                   .shard = j->shard,
+                                   .shards = j->shards};
+    a->judged = xasprintf("%s%s%s, %s%s%s", j->what.kernel, j->what.version[0] ? " " : "", j->what.version, j->what.how,
+                          a->options[0] ? ", " : "", a->options);
+    a->rows.judged = a->judged;
+    return !a->rows.path || (j->rows = rows_open(&a->rows, e));
+}
+
 /* A word as it is typed. */
 static char *typed(const char *word)
 {
@@ -242,7 +348,7 @@ static char *command_line(const struct verify_args *a, int argc, char **argv)
         free(line);
         line = longer;
     }
-    bool draws = !a->job.text && !a->job.list && a->tree.src.kind == SRC_NONE && !a->tree.has_seed;
+    bool draws = !a->job.text && !a->job.list && !a->job.suite && a->tree.src.kind == SRC_NONE && !a->tree.has_seed;
     char *seeded = xasprintf("%s%s", line, draws ? " --seed 1" : "");
     free(line);
     return seeded;
@@ -255,10 +361,10 @@ static int judge(struct verify_args *a, struct outfile *out)
     int code = EXIT_BAD_INPUT;
     crash_tell();
     cuda_force_arch(a->arch);
-    bool done = settle(a, &e) && start_children(a, &e) && verify_run(&a->job, out->f, &code, &e),
+    bool done = settle(a, &e) && start_children(a, &e) && open_rows(a, &e) && verify_run(&a->job, out->f, &code, &e),
          failed = code == EXIT_FAILED;
-    bool keep = done || failed;
-    if (!outfile_close(out, keep, &e) || !done)
+    bool keep = done || failed, kept = rows_close(a->job.rows, &e);
+    if (!outfile_close(out, keep, &e) || !done || !kept)
         code = cmd_error(&e);
     code = failed && !done ? EXIT_FAILED : code; /* whatever ended the run: that is known */
     children_free(a->children);
@@ -269,7 +375,7 @@ static int judge(struct verify_args *a, struct outfile *out)
 int cmd_verify(int argc, char **argv)
 {
     struct err e = {0};
-    struct verify_args a = {.arch = 0};
+    struct verify_args a = {.arch = 0, .job.reports = reports_new()};
     struct outfile out = {0};
     int code;
     bool good = read_options(&a, argc, argv, &e) && outfile_open(&out, a.out.path, &e);
@@ -283,6 +389,13 @@ int cmd_verify(int argc, char **argv)
         code = judge(&a, &out);
     free(command);
     free(a.job.use);
+    for (int64_t i = 0; i < a.job.n_cases; i++)
+        case_clear(&a.job.cases[i]);
+    free(a.job.cases);
+    free(a.options);
+    free(a.judged);
+    known_free(a.job.known);
+    reports_free(a.job.reports);
     tree_source_clear(&a.tree.src);
     return code;
 }

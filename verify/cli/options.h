@@ -74,7 +74,7 @@ struct opt {
 #define CALL(name, arg, call_, self_, def_, help, ...)                                                       \
     OPT(OPT_CALL, name, arg, help, .call = call_, .to.self = self_, .def = def_, __VA_ARGS__)
 
-enum { OPTIONS_MAX = 64 };
+enum { OPTIONS_MAX = 80 };
 
 /* A command line: what it is for and what it takes. */
 struct options {

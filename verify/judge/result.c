@@ -110,6 +110,15 @@ void totals_add(struct totals *t, const struct result *r)
         t->worst = fmax(t->worst, r->cmp.worst);
 }
 
+void totals_add_outcome(struct totals *t, const struct outcome *o)
+{
+    t->n[o->verdict]++;
+    t->refused += o->refused;
+    t->known += strcmp(o->code, "KNOWN") == 0;
+    if (!isnan(o->number[OUTCOME_WORST]))
+        t->worst = fmax(t->worst, o->number[OUTCOME_WORST]);
+}
+
 void totals_print(FILE *f, const char *name, const struct totals *t, const char *more)
 {
     fprintf(f,
@@ -117,36 +126,38 @@ void totals_print(FILE *f, const char *name, const struct totals *t, const char 
             " skipped",
             name, totals_cases(t), t->n[V_PASS], t->n[V_MARGINAL], t->n[V_FAIL], t->n[V_SKIP]);
     if (t->refused > 0)
-        fprintf(f, " (%" PRId64 " by kernels)", t->refused);
+        fprintf(f, " (%" PRId64 " by kernels%s", t->refused, t->known > 0 ? "" : ")");
+    if (t->known > 0)
+        fprintf(f, "%s%" PRId64 " known)", t->refused > 0 ? ", " : " (", t->known);
     fprintf(f, "%s\n", more);
 }
 
-const char *const result_columns[] = {"case",      "verdict",       "code",     "worst",    "worst_o",
-                                      "worst_lse", "rel_o",         "rel_lse",  "logit",    "groups",
-                                      "kv_bytes",  "partial_bytes", "pad_rows", "launches", "plan_ms",
-                                      "run_ms",    "why",           "cause",    "string",   NULL};
-
-void result_row(struct printer *t, const struct result *r, const struct heads *heads, const char *case_text)
+struct outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text)
 {
-    char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, heads_dtype_name(heads), r->tile);
-    table_text(t, name);
-    free(name);
-    table_text(t, verdict_name[r->verdict]);
-    table_text(t, result_code(r));
-    const double errors[] = {r->cmp.worst, r->cmp.worst_o, r->cmp.worst_lse,
-                             r->cmp.rel_o, r->cmp.rel_lse, r->cmp.max_logit};
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        table_f64_if(t, r->compared, errors[i], 3);
-    bool counted = result_is_counted(r);
-    table_i64_if(t, r->planned, r->n_groups);
-    table_i64_if(t, counted, r->ledger.kv);
-    table_i64_if(t, counted, ledger_partials(&r->ledger));
-    table_i64_if(t, counted, r->ledger.pad_rows);
-    table_i64_if(t, r->planned, r->n_launches);
-    table_f64_if(t, r->planned, 1e3 * r->plan_s, 3);
-    table_f64_if(t, r->ran, 1e3 * r->run_s, 3);
     char why[RESULT_SENTENCE];
-    table_text(t, sentence(r, why));
-    table_text(t, r->cause.text);
-    table_text(t, case_text);
+    bool counted = result_is_counted(r);
+    struct outcome o = {.verdict = r->verdict, .refused = r->refused, .ended = r->end != RUN_DONE};
+    const double number[N_OUTCOME_NUMBERS] = {
+        [OUTCOME_WORST] = r->compared ? r->cmp.worst : NAN,
+        [OUTCOME_WORST_O] = r->compared ? r->cmp.worst_o : NAN,
+        [OUTCOME_WORST_LSE] = r->compared ? r->cmp.worst_lse : NAN,
+        [OUTCOME_REL_O] = r->compared ? r->cmp.rel_o : NAN,
+        [OUTCOME_REL_LSE] = r->compared ? r->cmp.rel_lse : NAN,
+        [OUTCOME_LOGIT] = r->compared ? r->cmp.max_logit : NAN,
+        [OUTCOME_GROUPS] = r->planned ? (double)r->n_groups : NAN,
+        [OUTCOME_KV_BYTES] = counted ? (double)r->ledger.kv : NAN,
+        [OUTCOME_PARTIAL_BYTES] = counted ? (double)ledger_partials(&r->ledger) : NAN,
+        [OUTCOME_PAD_ROWS] = counted ? (double)r->ledger.pad_rows : NAN,
+        [OUTCOME_LAUNCHES] = r->planned ? (double)r->n_launches : NAN,
+        [OUTCOME_PLAN_MS] = r->planned ? 1e3 * r->plan_s : NAN,
+        [OUTCOME_RUN_MS] = r->ran ? 1e3 * r->run_s : NAN,
+    };
+    memcpy(o.number, number, sizeof number);
+    snprintf(o.code, sizeof o.code, "%s", result_code(r));
+    o.label = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, heads_dtype_name(heads), r->tile);
+    o.kernel = xstrdup(r->kernel);
+    o.why = xstrdup(sentence(r, why));
+    o.cause = xstrdup(r->cause.text);
+    o.string = xstrdup(case_text);
+    return o;
 }

@@ -10,6 +10,7 @@
 #include "verify/io/table.h"
 #include "verify/compare/cause.h"
 #include "verify/compare/compare.h"
+#include "verify/report/outcome.h"
 
 BEGIN_C
 
@@ -62,17 +63,18 @@ bool result_is_counted(const struct result *r);
 /* Totals of a verify run. */
 struct totals {
     int64_t n[4];    /* by verdict */
-    int64_t refused; /* of those skipped: there was a plan, and the kernel did not take it */
+    int64_t refused; /* of those skipped: there was a plan, and the kernel did not take it; */
+    int64_t known;   /* and those that failed as somebody knew */
     double worst;
 };
 int64_t totals_cases(const struct totals *t);
 void totals_add(struct totals *t, const struct result *r);
-/* "verify: C cases, P passed, M marginal, F failed, K skipped (R by kernels)"; the brackets only where there are such, then `more`. */
+void totals_add_outcome(struct totals *t, const struct outcome *o);
+/* "verify: C cases, P passed, M marginal, F failed, K skipped (R by kernels, N known)"; in brackets only what there is, then `more`. */
 void totals_print(FILE *f, const char *name, const struct totals *t, const char *more);
 
-/* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
-extern const char *const result_columns[];
-void result_row(struct printer *t, const struct result *r, const struct heads *heads, const char *case_text);
+/* A row of the table of `verify`; the caller clears it. What was not planned, run or compared has no numbers. */
+struct outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text);
 
 END_C
 

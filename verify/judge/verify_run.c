@@ -3,6 +3,7 @@
 #include "verify/cases/gpu_matrix.h"
 #include "verify/io/outfile.h"
 #include "verify/io/progress.h"
+#include "verify/io/sha256.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/outside.h"
 #include "verify/judge/pairs_met.h"
@@ -21,7 +22,8 @@ struct batch {
     int64_t n;
     void (*get)(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t);
     bool drawn; /* it belongs in the census */
-    bool ours;  /* nobody has chosen these cases: they may be changed to what a kernel outside takes */
+    bool ours;  /* nobody has chosen these cases: they may be changed to what a kernel outside takes; */
+    bool typed; /* of a suite the types alone */
     const struct verify_job *job;
     const struct case_spec *list;
     const char *path;              /* of the file that has the list, or NULL */
@@ -39,9 +41,13 @@ enum {
 struct verify_run {
     const struct verify_job *job;
     struct batch batch;                        /* that is under way */
-    int64_t n;                                 /* cases of it that are run */
+    int64_t n;                                 /* cases of it that are run, */
+    int64_t *order;                            /* [n] which, one after the other, */
+    char **from;                               /* [n] and what they are called in files of rows; NULL: there is none */
     struct judged **ready;                     /* [n] */
     int64_t next;                              /* to be reported */
+    double ends;                               /* no case is begun after that; 0: never */
+    int64_t left, all;                         /* cases that were not run, of how many */
     int64_t held, broken;                      /* laws */
     struct outside_tally tally;                /* of a kernel outside; counted while cases run */
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
@@ -70,16 +76,10 @@ struct verify_run {
     struct pairs_met *cover; /* NULL: not the design of gpu-check */
     bool whole;              /* all of the design, for all strategies */
     struct err err;
-    bool stop; /* err is set; read without holding up the others */
+    bool stop; /* err is set, or enough has failed; read without holding up the others */
 };
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
-
-/* Which case of the batch is the i-th that is run. */
-static int64_t case_at(const struct verify_run *run, int64_t i)
-{
-    return run->job->shard + i * run->job->shards;
-}
 
 /* Case i of every stride-th: of neighbours, which alternate in kind, each in turn. */
 static const struct gpu_case *design_at(const struct batch *b, int64_t i)
@@ -151,10 +151,10 @@ static bool counts_apart(const struct verify_run *run)
 }
 
 /* Its number; n_kernels if it is none of the program's. */
-static int32_t kernel_number(const struct verify_run *run, const struct result *r)
+static int32_t kernel_number(const struct verify_run *run, const char *name)
 {
     int32_t k = counts_apart(run) ? n_kernels : 0;
-    while (k < n_kernels && strcmp(kernels[k]->name, r->kernel) != 0)
+    while (k < n_kernels && strcmp(kernels[k]->name, name) != 0)
         k++;
     return k;
 }
@@ -165,14 +165,24 @@ static enum kernel_point point_of(const struct verify_run *run, const struct res
     return counts_apart(run) ? outside_find(run->job->kernel, r->kernel)->point : POINT_ATTENTION;
 }
 
-/* A kernel that skips most of what it is given passes the rest; and why it fails. */
-static void note_kernel(struct verify_run *run, const struct result *r)
+/* As people are told. */
+static void sentence_of(const struct outcome *o, char *text, size_t size)
 {
-    char why[RESULT_SENTENCE];
-    int32_t k = kernel_number(run, r);
+    snprintf(text, size, "%s%s%s", o->ended ? o->code : "", o->ended ? ": " : "", o->why);
+}
+
+/* A kernel that skips most of what it is given passes the rest. */
+static void note_refused(struct verify_run *run, const struct outcome *o)
+{
+    int32_t k = kernel_number(run, o->kernel);
     bool counts = k < n_kernels || counts_apart(run);
-    if (r->refused && counts && run->refused[k].n++ == 0)
-        snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
+    if (o->refused && counts && run->refused[k].n++ == 0)
+        sentence_of(o, run->refused[k].why, sizeof run->refused[k].why);
+}
+
+static void note_cause(struct verify_run *run, const struct result *r)
+{
+    int32_t k = kernel_number(run, r->kernel);
     if (r->cause.wrong > 0 || r->cause.right > 0)
         cause_add(&run->causes[k < n_kernels ? k : k + (int32_t)point_of(run, r)], &r->cause);
 }
@@ -190,41 +200,61 @@ static void note_worst(struct verify_run *run, const struct result *r, const str
     run->worst.error = r->cmp.worst;
 }
 
+/* A row: into the totals, the table and what is kept. True if it fails. */
+static bool emit_outcome(struct verify_run *run, struct outcome *o)
+{
+    const struct verify_job *job = run->job;
+    if (job->known)
+        known_apply(job->known, o);
+    totals_add_outcome(&run->totals, o);
+    run->compared = run->compared || !isnan(o->number[OUTCOME_WORST]);
+    note_refused(run, o);
+    if (run->totals.n[V_SKIP] == 1 && o->verdict == V_SKIP)
+        sentence_of(o, run->skipped, sizeof run->skipped);
+    if (job->reports)
+        reports_add(job->reports, o);
+    if (!job->quiet || o->verdict == V_FAIL || o->verdict == V_MARGINAL)
+        outcome_row(&run->table, o);
+    return o->verdict == V_FAIL;
+}
+
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
-                 const struct gpu_case *design)
+                 const struct gpu_case *design, const char *from)
 {
     run->all_kernels = run->all_kernels || !b->c->kernel;
     struct case_spec c = *b->c;
-    progress_clear(&run->progress);
+    struct outcome *o = xcalloc((size_t)n, sizeof *o);
     if (run->batch.drawn) {
         census_add(&run->census, &c, b->tree);
         count_admitted(run, c.src.family, r, n);
     }
     for (int32_t i = 0; i < n; i++) {
-        totals_add(&run->totals, &r[i]);
-        run->broken += r[i].law != NULL;
-        run->compared = run->compared || r[i].compared;
-        note_kernel(run, &r[i]);
-        if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
-            result_sentence(&r[i], run->skipped);
-        if (design)
-            pairs_met_add(run->cover, design, &r[i]);
-        if (run->job->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
-            continue;
         c.use = *r[i].use;
         c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
                                                         : kernel_find(r[i].kernel);
         char *text = case_print(&c);
-        result_row(&run->table, &r[i], &c.spec.heads, text);
-        note_worst(run, &r[i], &c, text);
+        o[i] = result_outcome(&r[i], &c.spec.heads, text);
         free(text);
-        if (r[i].verdict == V_FAIL) {
+    }
+    if (run->job->rows && n > 0) /* as they are, whatever is known of them today */
+        rows_add(run->job->rows, from, o, n);
+    for (int32_t i = 0; i < n; i++) {
+        run->broken += r[i].law != NULL;
+        note_cause(run, &r[i]);
+        if (design)
+            pairs_met_add(run->cover, design, &r[i]);
+        bool fails = emit_outcome(run, &o[i]);
+        c.use = *r[i].use;
+        c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
+                                                        : kernel_find(r[i].kernel);
+        note_worst(run, &r[i], &c, o[i].string);
+        if (fails) {
             fflush(run->table.f); /* smaller cases may end the program, too */
             reduce(run, &c, &r[i]);
         }
+        outcome_clear(&o[i]);
     }
-    fflush(run->table.f); /* the next case may end the program */
-    progress_step(&run->progress);
+    free(o);
 }
 
 /* A case that was judged and waits for its turn to be reported. */
@@ -233,6 +263,7 @@ struct judged {
     struct test_case *x; /* without problem and oracle; NULL with e set */
     struct result *r;
     int32_t n;
+    const struct outcome *kept; /* [n] in the place of all these: an earlier run judged it */
     int64_t held;
     struct err e;
 };
@@ -245,11 +276,22 @@ static void judged_free(struct judged *d)
     free(d);
 }
 
+/* The type of Q, unless it was given, is one that the kernel takes: a suite asks for shapes and features. */
+static void suit_type(struct case_spec *c, const struct problem_given *given)
+{
+    struct problem_spec s = c->spec;
+    c->kernel->suit(c->kernel, &s);
+    if (!given->dtype)
+        c->spec.heads.dtype = s.heads.dtype;
+}
+
 static struct judged *judge_one(struct verify_run *run, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
-    run->batch.get(&run->batch, case_at(run, i), &d->c, &t);
+    if (run->from && (d->kept = rows_done(run->job->rows, run->from[i], &d->n)))
+        return d;
+    run->batch.get(&run->batch, run->order[i], &d->c, &t);
     /* what options say in the place of the case's own keys */
     d->c.kernel = run->job->kernel ? run->job->kernel : d->c.kernel;
     if (run->job->chosen)
@@ -260,6 +302,8 @@ static struct judged *judge_one(struct verify_run *run, int64_t i)
     }
     if (run->batch.ours && d->c.kernel && d->c.kernel->suit && !case_suit(&d->c, &run->job->given, &t, &d->e))
         return d;
+    if (run->batch.typed && d->c.kernel && d->c.kernel->suit)
+        suit_type(&d->c, &run->job->given);
     d->x = test_case_new(&d->c, t, &d->e);
     if (!d->x)
         return d;
@@ -274,21 +318,40 @@ static struct judged *judge_one(struct verify_run *run, int64_t i)
     return d;
 }
 
+static void emit_kept(struct verify_run *run, const struct outcome *kept, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        struct outcome o = outcome_copy(&kept[i]);
+        emit_outcome(run, &o);
+        outcome_clear(&o);
+    }
+}
+
 /* Report what is ready, in order, from run->next on. */
 static void report_ready(struct verify_run *run)
 {
     const struct batch *b = &run->batch;
     for (; run->next < run->n && run->ready[run->next]; run->next++) {
         struct judged *d = run->ready[run->next];
+        if (run->stop)
+            break;
         run->ready[run->next] = NULL;
         run->held += d->held;
-        if (run->err.code == 0 && d->x)
-            emit(run, d->x, d->r, d->n, b->design ? design_at(b, case_at(run, run->next)) : NULL);
-        else if (run->err.code == 0 && b->path)
+        progress_clear(&run->progress);
+        if (d->kept)
+            emit_kept(run, d->kept, d->n);
+        else if (d->x)
+            emit(run, d->x, d->r, d->n, b->design ? design_at(b, run->order[run->next]) : NULL,
+                 run->from ? run->from[run->next] : NULL);
+        else if (b->path)
             case_at_line(b->path, d->c.line, &d->e, &run->err);
-        else if (run->err.code == 0)
+        else
             run->err = d->e;
+        fflush(run->table.f); /* the next case may end the program */
+        progress_step(&run->progress);
         judged_free(d);
+#pragma omp atomic write
+        run->stop = run->err.code != 0 || (run->job->fail_fast && run->totals.n[V_FAIL] > 0);
     }
 }
 
@@ -298,33 +361,95 @@ static void run_case(void *context, int64_t i)
     bool stop;
 #pragma omp atomic read
     stop = run->stop;
-    if (stop)
+    if (stop || (run->ends > 0 && now_s() > run->ends))
         return;
     struct judged *d = judge_one(run, i);
 #pragma omp critical(treeattn_verify_report)
     {
         run->ready[i] = d;
         report_ready(run);
-#pragma omp atomic write
-        run->stop = run->err.code != 0;
     }
+}
+
+/* ---- which cases of a batch, and in which order --------------------------------------------------------- */
+
+/* Its string as it came: options, a strategy and a kernel are filled in later. */
+static char *name_of(const struct batch *b, int64_t i)
+{
+    struct case_spec c;
+    struct tree *t = NULL;
+    b->get(b, i, &c, &t);
+    char *text = case_print(&c);
+    tree_free(t);
+    case_clear(&c);
+    return text;
+}
+
+/* A case of a list stays in its part when others come and go. */
+static bool in_shard(const struct verify_job *j, const struct batch *b, int64_t i, const char *name)
+{
+    uint8_t digest[SHA256_BYTES];
+    uint64_t x = (uint64_t)i;
+    if (j->shards == 1)
+        return true;
+    if (b->list) {
+        sha256(name, strlen(name), digest);
+        x = 0;
+        for (int k = 0; k < 8; k++)
+            x = x << 8 | digest[k];
+    }
+    return x % (uint64_t)j->shards == (uint64_t)j->shard;
+}
+
+/* Those of this part; what failed in the run before comes first. */
+static void choose(struct verify_run *run)
+{
+    const struct batch *b = &run->batch;
+    const struct verify_job *j = run->job;
+    bool named = j->rows || (b->list && j->shards > 1);
+    char **name = xcalloc((size_t)b->n, sizeof *name);
+    run->order = xcalloc((size_t)b->n, sizeof *run->order);
+    run->from = j->rows ? xcalloc((size_t)b->n, sizeof *run->from) : NULL;
+    run->n = 0;
+    for (int64_t i = 0; i < b->n && named; i++)
+        name[i] = name_of(b, i);
+    for (int failed = 1; failed >= 0; failed--)
+        for (int64_t i = 0; i < b->n; i++) {
+            if (!in_shard(j, b, i, name[i]) || (j->rows && rows_failed(j->rows, name[i])) != failed)
+                continue;
+            run->order[run->n] = i;
+            if (run->from)
+                run->from[run->n] = name[i];
+            run->n++;
+        }
+    for (int64_t i = 0; i < b->n && named; i++)
+        if (!run->from || !in_shard(j, b, i, name[i]))
+            free(name[i]);
+    free(name);
 }
 
 /* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
  * depend on the number of cores. A case that cannot be had stops the run at its place. */
 static void run_batch(struct verify_run *run, struct batch b)
 {
-    run->n = ceil_div(max_i64(b.n - run->job->shard, 0), run->job->shards);
-    run->progress = progress_start("verify", run->n);
     run->batch = b;
     run->batch.job = run->job;
+    choose(run);
+    run->progress = progress_start("verify", run->n);
     run->ready = xcalloc((size_t)run->n, sizeof *run->ready);
     run->next = 0;
     run_parallel(run->n, run_case, run);
-    for (int64_t i = 0; i < run->n; i++)
+    for (int64_t i = 0; i < run->n; i++) {
         if (run->ready[i]) /* beyond the case at which the run stopped */
             judged_free(run->ready[i]);
+        if (run->from)
+            free(run->from[i]);
+    }
+    run->all += run->n;
+    run->left += run->n - run->next;
     free(run->ready);
+    free(run->order);
+    free(run->from);
     progress_clear(&run->progress);
 }
 
@@ -353,7 +478,12 @@ static void get_step(const struct batch *b, int64_t i, struct case_spec *c, stru
 /* Takes the list. ours: nobody has chosen these cases. */
 static void run_list(struct verify_run *run, struct case_spec *list, int64_t n, const char *path, bool ours)
 {
-    run_batch(run, (struct batch){.n = n, .get = get_listed, .list = list, .path = path, .ours = ours});
+    run_batch(run, (struct batch){.n = n,
+                                  .get = get_listed,
+                                  .list = list,
+                                  .path = path,
+                                  .ours = ours,
+                                  .typed = path && path == run->job->suite});
     for (int64_t i = 0; i < n; i++)
         case_clear(&list[i]);
     free(list);
@@ -445,6 +575,19 @@ static void verify_list(struct verify_run *run)
     run_list(run, list, n, j->list, false);
 }
 
+/* A suite means what it says: but for their type, its cases are not changed to what a kernel takes. */
+static void verify_suite(struct verify_run *run)
+{
+    const struct verify_job *j = run->job;
+    struct case_spec *list = xcalloc((size_t)j->n_cases, sizeof *list);
+    for (int64_t i = 0; i < j->n_cases; i++) {
+        list[i] = j->cases[i];
+        list[i].src = tree_source_copy(&j->cases[i].src);
+        problem_given_apply(&j->given, &list[i].spec);
+    }
+    run_list(run, list, j->n_cases, j->suite, false);
+}
+
 /* ---- the report --------------------------------------------------------------------------------------- */
 
 /* How often each strategy could be used, over all drawn cases and over the family that suits it best. */
@@ -482,9 +625,9 @@ static void print_device(FILE *f)
 /* A run that skipped every case says nothing of the code under test. A part of a run may have none. */
 static bool any_ran(const struct verify_run *run)
 {
-    if (totals_cases(&run->totals) == 0 && run->job->shards > 1)
+    if (totals_cases(&run->totals) == 0 && (run->job->shards > 1 || run->left > 0))
         return true;
-    return totals_cases(&run->totals) > run->totals.n[V_SKIP];
+    return totals_cases(&run->totals) > run->totals.n[V_SKIP] - run->totals.known;
 }
 
 /* Kernels that verify would have run were they ready: a machine that lost its GPU must not look like one without. */
@@ -543,6 +686,11 @@ static void report(FILE *f, const struct verify_run *run)
         fputs(run->smallest, f);
     for (int32_t k = 0; k < n_kernels + N_KERNEL_POINTS; k++)
         print_cause(f, run, k);
+    if (run->job->known)
+        known_print(f, run->job->known, run->left == 0 && run->job->shards == 1);
+    if (run->left > 0)
+        fprintf(f, "%" PRId64 " of %" PRId64 " cases were not run%s\n", run->left, run->all,
+                run->err.code ? "" : run->stop ? " (--fail-fast)" : " (--max-time)");
     if (run->job->require_all && run->totals.refused > 0)
         fprintf(f, "--require-all: kernels did not take %" PRId64 " plans\n", run->totals.refused);
     if (!any_ran(run))
@@ -609,9 +757,12 @@ static bool run_all(struct verify_run *run, FILE *f)
     problem_given_apply(&j->given, &spec);
     if (!problem_spec_check(&spec, &run->err))
         return false;
-    run->table = (struct printer){.f = f, .style = j->style, .column = result_columns};
+    run->table = (struct printer){.f = f, .style = j->style, .column = outcome_columns};
+    run->ends = j->max_seconds > 0 ? now_s() + (double)j->max_seconds : 0;
     if (j->text)
         verify_one(run, spec);
+    else if (j->suite)
+        verify_suite(run);
     else if (j->list)
         verify_list(run);
     else if (j->src.kind == SRC_TRACE && j->steps > 0)
@@ -642,13 +793,15 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
     run.refused = xcalloc((size_t)n_kernels + 1, sizeof *run.refused);
     run.causes = xcalloc((size_t)n_kernels + N_KERNEL_POINTS, sizeof *run.causes);
-    bool done = run_all(&run, f) && draw_worst(&run, &run.err), failed = run.totals.n[V_FAIL] > 0;
-    int64_t met;
+    int64_t met, expired = job->known ? known_expired(job->known) : 0;
+    bool done = run_all(&run, f) && draw_worst(&run, &run.err) &&
+                (!job->reports || reports_write(job->reports, &job->what, run.left, expired, &run.err)),
+         failed = run.totals.n[V_FAIL] > 0 || expired > 0;
     if (!done)
         *e = run.err;
     else if (run.whole) /* a pair of the design that nothing ran on is as bad as a failure */
         failed |= pairs_met_pairs(run.cover, &met, NULL) != met;
-    bool all = any_ran(&run) && !(job->require_all && run.totals.refused > 0);
+    bool all = any_ran(&run) && !(job->require_all && run.totals.refused > 0) && run.left == 0;
     *code = failed ? EXIT_FAILED : all ? EXIT_GOOD : EXIT_MISSING;
     free(run.admitted);
     free(run.refused);

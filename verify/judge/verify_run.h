@@ -9,12 +9,18 @@
 
 #include "verify/io/table.h"
 #include "verify/cases/random_cases.h"
+#include "verify/report/known.h"
+#include "verify/report/reports.h"
+#include "verify/report/rows.h"
 
 BEGIN_C
 
-/* What is judged: the first that is given of text, list, src, wide, gpu_cases; else random trees. */
+/* What is judged: the first that is given of text, suite, list, src, wide, gpu_cases; else random trees. */
 struct verify_job {
     const char *text, *list; /* a case; a file of cases */
+    const char *suite;       /* the name of a suite, */
+    struct case_spec *cases; /* [n_cases] and what it consists of: the caller's */
+    int64_t n_cases;
     struct tree_source src;  /* a tree, or a trace; SRC_NONE: not given */
     int64_t steps;           /* of a trace, spread over it; 0: the step of src */
     bool wide;               /* the wide cases */
@@ -28,8 +34,13 @@ struct verify_job {
     int32_t n_use;
     bool chosen;                 /* they are for all cases */
     const struct kernel *kernel; /* NULL: a case's, or all */
-    int64_t shard,
-        shards; /* of each list of cases only number shard, shard + shards, .. from 0; all: 0 and 1 */
+    int64_t shard, shards; /* only part number shard, from 0: of lists by the digest of a case, else every shards-th; all: 0 and 1 */
+    int64_t max_seconds;   /* then no case is begun any more; 0: any time */
+    bool fail_fast;        /* nor behind one that failed */
+    struct known *known;   /* failures that do not count, or NULL; the caller's, like */
+    struct rows *rows;     /* the file where rows are kept, or NULL, */
+    struct reports *reports;  /* and what is made of them at the end, or NULL */
+    struct judged_what what; /* for these; what is left open of it, the run fills in */
     bool quiet, properties, no_shrink;
     bool require_all; /* a plan that a kernel does not take is something that is missing */
     const char *error_map; /* a file for the picture of the worst answer; NULL: none */
@@ -41,7 +52,7 @@ struct verify_job {
 
 /*
  * Judge and print. *code is the exit code: EXIT_FAILED if something failed, EXIT_MISSING if every case was skipped, or
- * with require_all a plan by a kernel. False
+ * with require_all a plan by a kernel, or if max_seconds left some out. False
  * with *e set if the run could not be finished; then *code is EXIT_FAILED if a failure was found before.
  */
 bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e);
