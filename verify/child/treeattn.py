@@ -23,11 +23,24 @@ The keywords are those of the first line of a child (verify/child/README.md). ar
 device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32,
 e4m3 and e5m2 as bytes; c.kv_dtype says which, c.k_scale and c.v_scale have a float for each KV head.
 Raise treeattn.Unsupported("why") for a case that you do not take. What the kernel prints is not read.
+
+In pytest, a test for each case of a suite; the kernel stays in this process:
+
+    @pytest.mark.parametrize("case", treeattn.cases("decode-1"))
+    def test_decode(case):
+        treeattn.check(case, mine)      # AssertionError with what is wrong and why; skipped where it does not apply
+
+$TREEATTN is the program; without it, treeattn of the PATH.
 """
 import json
 import os
+import shutil
 import struct
+import subprocess
 import sys
+import tempfile
+import threading
+import unittest
 
 
 class Unsupported(Exception):
@@ -233,7 +246,7 @@ def _run(f, arrays, line, caps):
     _write(line["out"], tensors)
 
 
-def _serve(functions):
+def _serve(functions, judge, me):
     caps, at = {}, {f.point: f for f in functions}
     for f in functions:
         caps.update(f.caps)
@@ -242,7 +255,6 @@ def _serve(functions):
     arrays = {"numpy": _Numpy, "torch": _Torch}[caps.pop("array", "numpy")](device)
     caps.setdefault("graph", device != "cpu")
     caps.setdefault("name", functions[0].__name__)
-    judge, me = os.fdopen(3, "r"), os.fdopen(4, "w")
 
     def say(x):
         me.write(json.dumps(x) + "\n")
@@ -276,8 +288,8 @@ def main(*functions):
     except OSError:
         serves = False
     if serves:
-        return _serve(functions)
-    program = os.environ.get("TREEATTN", "treeattn")
+        return _serve(functions, os.fdopen(3, "r"), os.fdopen(4, "w"))
+    program = _program()
     command = "exec %s %s" % (_quote(sys.executable), _quote(os.path.abspath(sys.argv[0])))
     os.execvp(program, [program, "verify", "--exec", command] + sys.argv[1:])
 
@@ -343,6 +355,61 @@ def record(path, q=None, k=None, v=None, o=None, lse=None, lse_base="e", scale=N
         text = json.dumps(declares).encode()
         tensors["declares"] = ("U8", (len(text),), text)
     _write(path, tensors)
+
+
+def _program():
+    return os.environ.get("TREEATTN", "treeattn")
+
+
+def cases(suite):
+    """The case strings of a suite (treeattn list suites), in its order."""
+    listed = subprocess.run([_program(), "list", suite, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if listed.returncode:
+        raise ValueError(listed.stderr.strip())
+    return [x["case"] for x in json.loads(listed.stdout)]
+
+
+def check(case, *functions):
+    """Judges kernels in this process on one case. AssertionError: it failed; unittest.SkipTest: it does not apply."""
+    folder = tempfile.mkdtemp(prefix="treeattn.")
+    to_me, to_judge = os.path.join(folder, "to_me"), os.path.join(folder, "to_judge")
+    try:
+        os.mkfifo(to_me)
+        os.mkfifo(to_judge)
+        # the child of the judge hands lines on: to here, and back
+        child = "cat <%s >&4 4>&- & exec 4>&-; cat <&3 >%s" % (_quote(to_judge), _quote(to_me))
+        server = threading.Thread(target=_serve_pipes, args=(functions, to_me, to_judge), daemon=True)
+        server.start()
+        command = [_program(), "verify", "--case", case, "--exec", child, "--children", "1", "--no-shrink", "--json"]
+        run = subprocess.run(command + _type_of(case, functions), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for path in (to_me, to_judge):  # where no child came, the server still waits for one
+            os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+        server.join(10)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    rows = json.loads(run.stdout) if run.stdout.strip() else []
+    bad = [x for x in rows if x["verdict"] == "FAIL"]
+    if bad:
+        raise AssertionError("\n".join("%s %s: %s\n  %s\n  %s" % (x["case"], x["code"], x["why"], x["cause"] or "no cause is known", x["string"]) for x in bad))
+    if not any(x["verdict"] in ("PASS", "MARGINAL") for x in rows):
+        if rows:
+            raise unittest.SkipTest(rows[0]["why"])
+        raise AssertionError(run.stderr.strip() or "the judge ended with %d" % run.returncode)
+
+
+def _type_of(case, functions):
+    """As in treeattn verify --suite: a type that the kernel takes, where it does not take that of the case."""
+    takes = [x for f in functions for x in f.caps.get("dtypes", ())]
+    asks = [x[6:] for x in case.split(";") if x.startswith("dtype=")] or ["f16"]
+    return ["--dtype", takes[0]] if takes and asks[0] not in takes else []
+
+
+def _serve_pipes(functions, to_me, to_judge):
+    with open(to_me) as judge, open(to_judge, "w") as me:
+        try:
+            _serve(functions, judge, me)
+        except BrokenPipeError:
+            pass  # the judge has gone
 
 
 def _quote(s):
