@@ -55,7 +55,7 @@ static void print_attribute(FILE *f, const char *name, const char *value)
 }
 
 /* What a reader of a report needs to go on. */
-static void print_body(FILE *f, const struct outcome *o)
+static void print_body(FILE *f, const struct outcome *o, const char *how)
 {
     print_xml(f, o->label);
     fputc('\n', f);
@@ -64,7 +64,10 @@ static void print_body(FILE *f, const struct outcome *o)
         fputs("\ncause: ", f);
         print_xml(f, o->cause);
     }
-    fputs("\ntreeattn verify --case '", f);
+    fputs("\ntreeattn verify ", f);
+    if (how && how[0] == '-')
+        print_xml(f, how);
+    fputs(" --case '", f);
     print_xml(f, o->string);
     fputs("'\n", f);
 }
@@ -109,7 +112,7 @@ static void print_junit(FILE *f, const struct outcome *o, int64_t n, const struc
             print_attribute(f, "message", o[i].why);
             print_attribute(f, "type", o[i].code);
             fputc('>', f);
-            print_body(f, &o[i]);
+            print_body(f, &o[i], what->how);
             fputs("</failure>\n  </testcase>\n", f);
         } else if (o[i].verdict == V_SKIP) {
             char *why = xasprintf("%s: %s", o[i].code, o[i].why);
