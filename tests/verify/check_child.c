@@ -631,7 +631,7 @@ TEST(pools_of_many_gib_come_as_files_with_holes)
                    "--plugin %s --memory 256 --case 'tree=levels:1,3_40,9;heads=16/8;d=128;dtype=f16;"
                    "page=16;pool=1100000;poison=0'",
                    plugin("plugin")),
-               *wide = xasprintf("--plugin %s --memory 256 --wide --shard 32/35", plugin("plugin"));
+               *wide = xasprintf("--plugin %s --memory 256 --wide --shard 44/100", plugin("plugin"));
     ck_assert_msg(verify("PLUGIN_VIEW=tree", far) == 0 && total("passed") == 1, "%s", text);
     ck_assert_msg(verify("ASAN_OPTIONS=handle_segv=0 PLUGIN_VIEW=tree PLUGIN_DOES='32 bits'", far) == 1, "%s",
                   text);
