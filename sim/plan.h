@@ -69,7 +69,8 @@ struct group {
                       alone */
 };
 
-enum launch_order { LAUNCH_SERIAL, LAUNCH_CONCURRENT };
+enum launch_order { LAUNCH_SERIAL, LAUNCH_CONCURRENT, N_LAUNCH_ORDERS };
+extern const char *const launch_order_name[N_LAUNCH_ORDERS];
 
 struct launch {
     const char *name; /* static string: "attention", "merge", "large tiles" ... */
@@ -84,17 +85,21 @@ struct merge_step {
     int64_t onchip; /* one input slot that its group hands over in registers, never stored; or PLAN_NO_SLOT */
 };
 
-enum slot_o { SLOT_O_F32, SLOT_O_F16 };
+enum slot_o { SLOT_O_F32, SLOT_O_F16, N_SLOT_OS };
 enum slot_weight {
     SLOT_LSE,    /* O normalised + natural-log LSE: one float a row */
-    SLOT_MAX_SUM /* O not normalised + maximum + sum: two floats a row (PAT section 7) */
+    SLOT_MAX_SUM, /* O not normalised + maximum + sum: two floats a row (PAT section 7) */
+    N_SLOT_WEIGHTS
 };
+extern const char *const slot_o_name[N_SLOT_OS], *const slot_weight_name[N_SLOT_WEIGHTS];
 
 enum storage {
     STORAGE_SHARED,           /* every token once */
     STORAGE_REPLICATED,       /* every query has a copy of its whole path */
-    STORAGE_REPLICATED_SUFFIX /* the first prefix once, everything below it per query */
+    STORAGE_REPLICATED_SUFFIX, /* the first prefix once, everything below it per query */
+    N_STORAGES
 };
+extern const char *const storage_name[N_STORAGES];
 
 struct plan {
     const struct nform *nf;
@@ -224,6 +229,7 @@ void plan_print_csv(FILE *f, const struct plan *p);
  * output). A merge step puts its inputs, merged, into its slot (null: into the output of its query). Without
  * inputs the query sees nothing.
  */
+enum { PLAN_JSON_VERSION = 1 }; /* schema/plan.json */
 void plan_print_json(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);
 

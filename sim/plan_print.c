@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const storage_name[] = {"shared", "replicated", "replicated below the first prefix"};
-static const char *const order_name[] = {"serial", "concurrent"};
-static const char *const slot_o_name[] = {"fp32", "fp16"};
-static const char *const slot_weight_name[] = {"LSE", "maximum and sum"};
+const char *const storage_name[N_STORAGES] = {"shared", "replicated", "replicated below the first prefix"};
+const char *const launch_order_name[N_LAUNCH_ORDERS] = {"serial", "concurrent"};
+const char *const slot_o_name[N_SLOT_OS] = {"fp32", "fp16"};
+const char *const slot_weight_name[N_SLOT_WEIGHTS] = {"LSE", "maximum and sum"};
 
 static int ascending(const void *a, const void *b)
 {
@@ -94,7 +94,7 @@ static void print_launches(FILE *f, const struct plan *p)
         steps[p->merge[i].launch]++;
     for (int32_t l = 0; l < p->n_launches; l++)
         fprintf(f, "launch %" PRId32 " %s (%s): %" PRId64 " groups, %" PRId64 " merge steps\n", l,
-                p->launch[l].name, order_name[p->launch[l].order], groups[l], steps[l]);
+                p->launch[l].name, launch_order_name[p->launch[l].order], groups[l], steps[l]);
     free(groups);
     free(steps);
 }
@@ -242,7 +242,7 @@ static void print_json_merge(FILE *f, const struct plan *p, const struct merge_s
 
 void plan_print_json(FILE *f, const struct plan *p)
 {
-    fprintf(f, "{\"strategy\": ");
+    fprintf(f, "{\"format\": \"treeattn-plan\", \"version\": %d,\n\"strategy\": ", PLAN_JSON_VERSION);
     print_json_text(f, p->strategy);
     fprintf(f, ", \"parameters\": ");
     print_json_text(f, p->params);
@@ -258,7 +258,7 @@ void plan_print_json(FILE *f, const struct plan *p)
         next_record(f, l);
         fprintf(f, "\"name\": ");
         print_json_text(f, p->launch[l].name);
-        fprintf(f, ", \"order\": \"%s\"}", order_name[p->launch[l].order]);
+        fprintf(f, ", \"order\": \"%s\"}", launch_order_name[p->launch[l].order]);
     }
     fprintf(f, "],\n\"groups\": [");
     for (int64_t i = 0; i < p->n_groups; i++) {

@@ -2,6 +2,7 @@
  * cmd_sim.c - `treeattn sim`: what strategies move over a whole trace, or on one tree, by three ways of
  * counting, and how long that takes on a machine.
  */
+#include "sim/plan_file.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
@@ -20,6 +21,8 @@ struct sim_args {
     struct sim_swept swept[SIM_MAX_SWEPT];
     int32_t n_swept;
     char *strategies; /* a comma-separated list; NULL: all */
+    const char *plan;
+    struct plan_file *plan_file; /* of plan */
     struct sim_machine machine[MAX_MACHINES];
     int32_t n_machines;                      /* 0: no times */
     bool layers;                             /* --layers was given */
@@ -100,9 +103,10 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
         .examples = "sim --levels \"1,4,16 1024,256,32\"\n"
                     "sim --levels \"1,16 8000,200\" --llm gemma-3-27b --strategy treeattn --machine h200\n"
                     "sim --trace embedded:reasoning --tree all\n"
+                    "sim --plan mine.json --strategy pat,flash-decoding --machine h200\n"
                     "sim --trace embedded:reasoning --prompt 4000 --max-seq 4400 --machine h200",
         .details = column_help,
-        .needs = "no tree given (expected --levels, --tree-file, --gen, --seed, --trace or --sets)"};
+        .needs = "no tree given (expected --levels, --tree-file, --gen, --seed, --trace, --sets or --plan)"};
     tree_options(&o, &a->tree);
     problem_options(&o, &a->problem);
     problem_defaults(&o);
@@ -118,6 +122,8 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
              "none; several: every combination"),
         CALL("strategy", "LIST", add_strategies, a, NULL,
              "NAME[:K=V,..],.. or all (default: all); may be given several times"),
+        TEXT("plan", "FILE", &a->plan, NULL,
+             "beside these, on its tree, a plan made elsewhere, as treeattn plan --json writes it"),
         WORD("count", "MODE", &run->mode, count_mode_name, N_COUNT_MODES, "true",
              "true: what a kernel must move; paper: as DeFT's tables count; deft: as DeFT's release counts"),
         I64("layers", "L", &run->layers, 1, MAX_LAYERS, "32", "layers of the model, all alike", .given = &a->layers),
@@ -156,8 +162,33 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
 
 /* ---- the command -------------------------------------------------------------------------------------- */
 
+/* The plan is one strategy more, in front of the others, and its tree the only one. */
+static bool read_plan(struct sim_args *a, struct err *e)
+{
+    if (!a->plan)
+        return true;
+    if (a->sets || a->n_swept > 0 || a->tree.src.kind != SRC_NONE || a->problem.window)
+        return err_set(e, "--plan brings its tree (expected no other, and no --window)");
+    if (!(a->plan_file = plan_file_read(a->plan, e)))
+        return false;
+    a->tree.src = tree_source_from_tree(a->plan_file->tree);
+    return true;
+}
+
+static void add_plan(const struct sim_args *a, struct sim_run *run)
+{
+    if (!a->plan_file)
+        return;
+    run->use = xrealloc(run->use, (size_t)run->n_use + 1, sizeof *run->use);
+    memmove(run->use + 1, run->use, (size_t)run->n_use * sizeof *run->use);
+    run->use[0] = strategy_default(&a->plan_file->strategy);
+    run->n_use++;
+}
+
 static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
 {
+    if (!read_plan(a, e))
+        return false;
     const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans, run->bytes_svg};
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     if (run->llm && (a->layers || a->problem.heads || a->problem.d || a->problem.window || a->sets || a->n_swept > 0))
@@ -184,9 +215,11 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
         return err_set(e, "--coefficients are of a machine (expected --machine)");
     if (a->model && strcmp(a->model, "clock") != 0 && !(run->model = fit_model_find(a->model, e)))
         return false;
-    return outfiles_check(out, 5, e) && problem_spec_check(&run->spec, e) &&
-           tree_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e) &&
-           sim_read_coefficients(run, a->coefficients, a->part, e);
+    if (!outfiles_check(out, 5, e) || !problem_spec_check(&run->spec, e) || !tree_finish(&a->tree, !a->sets, e) ||
+        !case_strategies(list, &run->use, &run->n_use, e))
+        return false;
+    add_plan(a, run);
+    return sim_read_coefficients(run, a->coefficients, a->part, e);
 }
 
 static bool open_sources(const struct sim_args *a, struct sim_run *run, struct err *e)
@@ -225,6 +258,7 @@ int cmd_sim(int argc, char **argv)
     for (int32_t i = 0; i < a.n_swept; i++)
         sim_swept_clear(&a.swept[i]);
     free(a.strategies);
+    plan_file_free(a.plan_file);
     tree_source_clear(&a.tree.src);
     return good ? EXIT_GOOD : cmd_error(&e);
 }

@@ -1,5 +1,6 @@
 /* cmd_verify.c - `treeattn verify`: every strategy and kernel against exact attention. */
 #include "kernels/cuda/host/cuda.h"
+#include "sim/plan_file.h"
 #include "verify/child/child.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/origin.h"
@@ -18,7 +19,8 @@ struct verify_args {
     struct cmd_tree tree;
     struct cmd_output out;
     const char *strategies, *kernel, *exec, *plugin;
-    const char *known, *statement, *features;
+    const char *known, *statement, *features, *plan;
+    struct plan_file *plan_file; /* of plan */
     struct rows_spec rows;
     char sha256[SHA256_TEXT]; /* of the suite */
     char *options, *judged;   /* for reports, and for files of rows */
@@ -117,6 +119,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         TEXT("strategy", "LIST", &a->strategies, NULL,
              "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads and --dtype "
              "it replaces what a case names"),
+        TEXT("plan", "FILE", &a->plan, NULL,
+             "a plan made elsewhere, with its tree, as treeattn plan --json writes it: is it right, and what comes of it?"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
         CALL("features", "LIST", set_features, a, NULL,
              "what every case has besides, and nothing else: softcap (30, where a case names no other), "
@@ -176,10 +180,28 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
     return options_parse(&o, argc, argv, e);
 }
 
+/* The plan is a strategy, and its tree the only one. */
+static bool read_plan(struct verify_args *a, struct err *e)
+{
+    struct verify_job *j = &a->job;
+    if (!a->plan)
+        return true;
+    if (j->text || j->list || j->suite || j->trees || j->wide || j->gpu_cases || j->sample || a->strategies || j->given.window ||
+        a->tree.src.kind != SRC_NONE)
+        return err_set(e, "--plan brings its tree and its strategy (expected no other, and no --window)");
+    if (!(a->plan_file = plan_file_read(a->plan, e)))
+        return false;
+    a->tree.src = tree_source_from_tree(a->plan_file->tree);
+    j->no_shrink = true; /* of a smaller tree there is no plan */
+    return true;
+}
+
 /* Options that contradict each other, and what they leave open. */
 static bool settle(struct verify_args *a, struct err *e)
 {
     struct verify_job *j = &a->job;
+    if (!read_plan(a, e))
+        return false;
     bool given = j->text || j->list || j->suite || a->tree.src.kind != SRC_NONE, said = j->trees || given || j->wide;
     const char *path[REPORTS_MOST + 4] = {a->out.path, j->error_map, a->rows.path};
     if (a->statement)
@@ -223,7 +245,11 @@ static bool settle(struct verify_args *a, struct err *e)
     j->seed = a->tree.seed;
     j->style = a->out.style;
     j->quiet = a->out.quiet;
-    return case_strategies(a->strategies, &j->use, &j->n_use, e);
+    if (!case_strategies(a->plan_file ? strategies[0]->name : a->strategies, &j->use, &j->n_use, e))
+        return false;
+    if (a->plan_file)
+        j->use[0] = strategy_default(&a->plan_file->strategy);
+    return true;
 }
 
 /* The program that loads a plug-in lies beside this one. */
@@ -389,6 +415,7 @@ int cmd_verify(int argc, char **argv)
         code = judge(&a, &out);
     free(command);
     free(a.job.use);
+    plan_file_free(a.plan_file);
     for (int64_t i = 0; i < a.job.n_cases; i++)
         case_clear(&a.job.cases[i]);
     free(a.job.cases);
