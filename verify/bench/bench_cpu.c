@@ -10,7 +10,6 @@
 #include "verify/bench/bench_cpu.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/kernel.h"
-#include "verify/io/origin.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -95,6 +94,25 @@ static bool time_tile(const struct bench_cpu *a, const struct kernel *kernel, co
     return good;
 }
 
+/* "model name" of /proc/cpuinfo, or "unknown". */
+static void cpu_model(char *out, size_t size)
+{
+    snprintf(out, size, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        char *value = strchr(line, ':');
+        if (!value || strncmp(line, "model name", 10) != 0)
+            continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = 0;
+        snprintf(out, size, "%s", value);
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
 const char *const bench_cpu_columns[] = {"tile",    "queries",           "tokens",      "d",
                                          "threads", "kernel_gflops",     "gemm_gflops", "ratio",
                                          "reps",    "blas_compiled_for", "cpu",         NULL};
@@ -116,7 +134,7 @@ bool bench_cpu(const struct bench_cpu *a, struct printer *t, struct err *e)
     omp_set_num_threads((int)a->threads);
     double flops = 4.0 * QUERIES * TOKENS * (double)a->d;
     char cpu[128];
-    origin_cpu(cpu, sizeof cpu);
+    cpu_model(cpu, sizeof cpu);
     bool good = p != NULL;
     for (int32_t i = 0; i < N_SHAPES && good; i++) {
         struct timing x;

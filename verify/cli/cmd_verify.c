@@ -305,7 +305,7 @@ static bool start_children(struct verify_args *a, struct err *e)
 }
 
 /* What changes cases, or what is asked of them: "--dtype f32 --properties". The caller frees. */
-static char *options_text(const struct verify_args *a)
+static char *changes_text(const struct verify_args *a)
 {
     const struct problem_given *g = &a->job.given;
     const struct problem_spec *s = &g->spec;
@@ -341,7 +341,7 @@ static bool open_rows(struct verify_args *a, struct err *e)
 {
     struct verify_job *j = &a->job;
     const struct child_caps *caps = a->children ? children_caps(a->children) : NULL;
-    a->options = options_text(a);
+    a->options = changes_text(a);
     j->what = (struct judged_what){.suite = j->suite,
                                    .sha256 = j->suite ? a->sha256 : NULL,
                                    .cases = j->n_cases,

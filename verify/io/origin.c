@@ -68,21 +68,3 @@ char *origin_device(const struct cuda_caps *c)
     return xasprintf("%s, driver %s (CUDA %d.%d), toolkit %d.%d", c->name, driver, c->driver / 1000,
                      c->driver % 1000 / 10, c->runtime / 1000, c->runtime % 1000 / 10);
 }
-
-void origin_cpu(char *out, size_t size)
-{
-    snprintf(out, size, "unknown");
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[256];
-    while (f && fgets(line, sizeof line, f)) {
-        char *value = strchr(line, ':');
-        if (!value || strncmp(line, "model name", 10) != 0)
-            continue;
-        value += 1 + strspn(value + 1, " \t");
-        value[strcspn(value, "\n")] = 0;
-        snprintf(out, size, "%s", value);
-        break;
-    }
-    if (f)
-        fclose(f);
-}

@@ -19,8 +19,6 @@ enum { ORIGIN_DATE = 32 };
 void origin_date(char out[ORIGIN_DATE]);
 /* "NVIDIA H200, driver 580.159.04 (CUDA 13.0), toolkit 13.0". Free it. */
 char *origin_device(const struct cuda_caps *c);
-/* "model name" of /proc/cpuinfo, or "unknown". */
-void origin_cpu(char *out, size_t size);
 
 END_C
 

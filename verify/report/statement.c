@@ -1,12 +1,11 @@
 #include "verify/report/statement.h"
+#include "verify/io/environment.h"
 #include "verify/io/origin.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 static json_t *text_or_null(const char *s)
 {
@@ -79,25 +78,13 @@ static double worst_of(const struct outcome *o, int64_t n)
     return worst;
 }
 
-static json_t *environment(void)
+/* As `treeattn env` says it, and when. */
+static json_t *environment_then(void)
 {
-    struct utsname u;
-    struct cuda_caps caps;
-    char date[ORIGIN_DATE], cpu[128];
-    json_t *j = json_object();
+    char date[ORIGIN_DATE];
+    json_t *j = environment();
     origin_date(date);
-    origin_cpu(cpu, sizeof cpu);
-    json_object_set_new(j, "treeattn", json_string(origin_commit()));
     json_object_set_new(j, "date", json_string(date));
-    json_object_set_new(j, "compiler", text_or_null(__VERSION__));
-    json_object_set_new(j, "cpu", text_or_null(cpu));
-    json_object_set_new(j, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    char *system = uname(&u) == 0 ? xasprintf("%s %s %s", u.sysname, u.release, u.machine) : xstrdup("");
-    json_object_set_new(j, "system", text_or_null(system));
-    free(system);
-    char *gpu = cuda_caps(&caps, NULL) ? origin_device(&caps) : xstrdup("");
-    json_object_set_new(j, "gpu", text_or_null(gpu));
-    free(gpu);
     return j;
 }
 
@@ -131,7 +118,7 @@ void statement_print(FILE *f, const struct outcome *o, int64_t n, const struct j
     json_object_set_new(j, "worst_error", isnan(worst) ? json_null() : isinf(worst) ? json_string("infinite") : json_real(worst));
     json_object_set_new(j, "failed", failures(o, n, false));
     json_object_set_new(j, "known", failures(o, n, true));
-    json_object_set_new(j, "environment", environment());
+    json_object_set_new(j, "environment", environment_then());
     json_dumpf(j, f, JSON_INDENT(2) | JSON_REAL_PRECISION(4) | JSON_PRESERVE_ORDER);
     fputc('\n', f);
     json_decref(j);
