@@ -169,7 +169,7 @@ TEST(what_did_not_run_has_no_time)
     struct result r = judge_case(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
     struct printer t = {.f = f, .column = outcome_columns};
-    struct outcome o = result_outcome(&r, &c.spec.heads, "-");
+    struct row_outcome o = result_outcome(&r, &c.spec.heads, "-");
     outcome_row(&t, &o);
     outcome_clear(&o);
     fclose(f);

@@ -278,7 +278,7 @@ TEST(days_and_patterns_are_those_of_the_file)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct err e = {0};
         struct known *k = known_read(path, all[i].day, &e);
-        struct outcome o = {.verdict = V_FAIL, .label = xstrdup(all[i].label), .string = xstrdup(all[i].string), .why = xstrdup("w")};
+        struct row_outcome o = {.verdict = V_FAIL, .label = xstrdup(all[i].label), .string = xstrdup(all[i].string), .why = xstrdup("w")};
         snprintf(o.code, sizeof o.code, "%s", all[i].code);
         ck_assert_msg(k && known_apply(k, &o) == all[i].is && (o.verdict == V_SKIP) == all[i].is, "%zu: %s", i, e.msg);
         outcome_clear(&o);

@@ -110,7 +110,7 @@ void totals_add(struct totals *t, const struct result *r)
         t->worst = fmax(t->worst, r->cmp.worst);
 }
 
-void totals_add_outcome(struct totals *t, const struct outcome *o)
+void totals_add_outcome(struct totals *t, const struct row_outcome *o)
 {
     t->n[o->verdict]++;
     t->refused += o->refused;
@@ -132,11 +132,11 @@ void totals_print(FILE *f, const char *name, const struct totals *t, const char 
     fprintf(f, "%s\n", more);
 }
 
-struct outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text)
+struct row_outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text)
 {
     char why[RESULT_SENTENCE];
     bool counted = result_is_counted(r);
-    struct outcome o = {.verdict = r->verdict, .refused = r->refused, .ended = r->end != RUN_DONE};
+    struct row_outcome o = {.verdict = r->verdict, .refused = r->refused, .ended = r->end != RUN_DONE};
     const double number[N_OUTCOME_NUMBERS] = {
         [OUTCOME_WORST] = r->compared ? r->cmp.worst : NAN,
         [OUTCOME_WORST_O] = r->compared ? r->cmp.worst_o : NAN,

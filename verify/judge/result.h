@@ -69,12 +69,12 @@ struct totals {
 };
 int64_t totals_cases(const struct totals *t);
 void totals_add(struct totals *t, const struct result *r);
-void totals_add_outcome(struct totals *t, const struct outcome *o);
+void totals_add_outcome(struct totals *t, const struct row_outcome *o);
 /* "verify: C cases, P passed, M marginal, F failed, K skipped (R by kernels, N known)"; in brackets only what there is, then `more`. */
 void totals_print(FILE *f, const char *name, const struct totals *t, const char *more);
 
 /* A row of the table of `verify`; the caller clears it. What was not planned, run or compared has no numbers. */
-struct outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text);
+struct row_outcome result_outcome(const struct result *r, const struct heads *heads, const char *case_text);
 
 END_C
 

@@ -166,13 +166,13 @@ static enum kernel_point point_of(const struct verify_run *run, const struct res
 }
 
 /* As people are told. */
-static void sentence_of(const struct outcome *o, char *text, size_t size)
+static void sentence_of(const struct row_outcome *o, char *text, size_t size)
 {
     snprintf(text, size, "%s%s%s", o->ended ? o->code : "", o->ended ? ": " : "", o->why);
 }
 
 /* A kernel that skips most of what it is given passes the rest. */
-static void note_refused(struct verify_run *run, const struct outcome *o)
+static void note_refused(struct verify_run *run, const struct row_outcome *o)
 {
     int32_t k = kernel_number(run, o->kernel);
     bool counts = k < n_kernels || counts_apart(run);
@@ -201,7 +201,7 @@ static void note_worst(struct verify_run *run, const struct result *r, const str
 }
 
 /* A row: into the totals, the table and what is kept. True if it fails. */
-static bool emit_outcome(struct verify_run *run, struct outcome *o)
+static bool emit_outcome(struct verify_run *run, struct row_outcome *o)
 {
     const struct verify_job *job = run->job;
     if (job->known)
@@ -223,7 +223,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
 {
     run->all_kernels = run->all_kernels || !b->c->kernel;
     struct case_spec c = *b->c;
-    struct outcome *o = xcalloc((size_t)n, sizeof *o);
+    struct row_outcome *o = xcalloc((size_t)n, sizeof *o);
     if (run->batch.drawn) {
         census_add(&run->census, &c, b->tree);
         count_admitted(run, c.src.family, r, n);
@@ -263,7 +263,7 @@ struct judged {
     struct test_case *x; /* without problem and oracle; NULL with e set */
     struct result *r;
     int32_t n;
-    const struct outcome *kept; /* [n] in the place of all these: an earlier run judged it */
+    const struct row_outcome *kept; /* [n] in the place of all these: an earlier run judged it */
     int64_t held;
     struct err e;
 };
@@ -318,10 +318,10 @@ static struct judged *judge_one(struct verify_run *run, int64_t i)
     return d;
 }
 
-static void emit_kept(struct verify_run *run, const struct outcome *kept, int32_t n)
+static void emit_kept(struct verify_run *run, const struct row_outcome *kept, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
-        struct outcome o = outcome_copy(&kept[i]);
+        struct row_outcome o = outcome_copy(&kept[i]);
         emit_outcome(run, &o);
         outcome_clear(&o);
     }

@@ -123,7 +123,7 @@ void known_free(struct known *k)
 
 /* ---- using --------------------------------------------------------------------------------------------- */
 
-bool known_apply(struct known *k, struct outcome *o)
+bool known_apply(struct known *k, struct row_outcome *o)
 {
     struct line *by = NULL;
     if (o->verdict == V_SKIP)

@@ -18,7 +18,7 @@ struct known;
 struct known *known_read(const char *path, const char *today, struct err *e);
 void known_free(struct known *k);
 /* Turns a failure that is known into a SKIP; true if it did. Lines past their day turn none. */
-bool known_apply(struct known *k, struct outcome *o);
+bool known_apply(struct known *k, struct row_outcome *o);
 /* Lines past their day: each is a failure of the run. */
 int64_t known_expired(const struct known *k);
 /* Says which lines have expired, and, if a `whole` run is over, which match nothing, and of which nothing fails any more. */

@@ -39,19 +39,19 @@ void outcome_codes(char *list, size_t size)
         listing_add(list, size, fails[i]);
 }
 
-void outcome_clear(struct outcome *o)
+void outcome_clear(struct row_outcome *o)
 {
     free(o->label);
     free(o->kernel);
     free(o->why);
     free(o->cause);
     free(o->string);
-    *o = (struct outcome){.verdict = V_SKIP};
+    *o = (struct row_outcome){.verdict = V_SKIP};
 }
 
-struct outcome outcome_copy(const struct outcome *o)
+struct row_outcome outcome_copy(const struct row_outcome *o)
 {
-    struct outcome copy = *o;
+    struct row_outcome copy = *o;
     copy.label = xstrdup(o->label);
     copy.kernel = xstrdup(o->kernel);
     copy.why = xstrdup(o->why);
@@ -60,13 +60,13 @@ struct outcome outcome_copy(const struct outcome *o)
     return copy;
 }
 
-double outcome_seconds(const struct outcome *o)
+double outcome_seconds(const struct row_outcome *o)
 {
     double plan = o->number[OUTCOME_PLAN_MS], run = o->number[OUTCOME_RUN_MS];
     return 1e-3 * ((isnan(plan) ? 0 : plan) + (isnan(run) ? 0 : run));
 }
 
-void outcome_row(struct printer *t, const struct outcome *o)
+void outcome_row(struct printer *t, const struct row_outcome *o)
 {
     table_text(t, o->label);
     table_text(t, verdict_name[o->verdict]);

@@ -37,7 +37,7 @@ enum outcome_number {
 };
 
 enum { OUTCOME_CODE = 24 };
-struct outcome {
+struct row_outcome {
     enum verdict verdict;
     char code[OUTCOME_CODE]; /* what happened, in a word */
     char *label;             /* strategy/kernel/dtype/tile */
@@ -49,10 +49,10 @@ struct outcome {
     bool ended;                       /* `code` says how a kernel outside ended */
 };
 /* Frees what it holds. */
-void outcome_clear(struct outcome *o);
-struct outcome outcome_copy(const struct outcome *o);
+void outcome_clear(struct row_outcome *o);
+struct row_outcome outcome_copy(const struct row_outcome *o);
 /* Seconds of plan and kernel. */
-double outcome_seconds(const struct outcome *o);
+double outcome_seconds(const struct row_outcome *o);
 
 /* Is it the code of a FAIL? */
 bool outcome_code_fails(const char *code);
@@ -61,7 +61,7 @@ void outcome_codes(char *list, size_t size);
 
 /* As a row of a table, and of JSON. */
 extern const char *const outcome_columns[];
-void outcome_row(struct printer *t, const struct outcome *o);
+void outcome_row(struct printer *t, const struct row_outcome *o);
 
 END_C
 

@@ -21,7 +21,7 @@ static json_t *json_of_number(double x, bool whole)
     return json_real(isinf(x) ? copysign(DBL_MAX, x) : x);
 }
 
-json_t *outcome_json(const struct outcome *o)
+json_t *outcome_json(const struct row_outcome *o)
 {
     json_t *j = json_object();
     json_object_set_new(j, "case", json_of_text(o->label));
@@ -53,12 +53,12 @@ static bool read_verdict(const char *word, enum verdict *out, struct err *e)
     return err_set(e, "verdict '%.40s' (expected PASS, MARGINAL, FAIL or SKIP)", word);
 }
 
-bool outcome_read(const json_t *object, struct outcome *out, struct err *e)
+bool outcome_read(const json_t *object, struct row_outcome *out, struct err *e)
 {
     static const char *const key[] = {"case", "verdict", "code", "why", "cause", "string", "kernel"};
     enum { CASE, VERDICT, CODE, WHY, CAUSE, STRING, KERNEL, N_KEYS };
     const char *text[N_KEYS];
-    struct outcome o = {.verdict = V_SKIP};
+    struct row_outcome o = {.verdict = V_SKIP};
     for (int i = 0; i < N_KEYS; i++)
         if (!read_text(object, key[i], &text[i], e))
             return false;

@@ -9,9 +9,9 @@
 BEGIN_C
 
 /* An object whose members are the columns of a table, and more. The caller frees. */
-json_t *outcome_json(const struct outcome *o);
+json_t *outcome_json(const struct row_outcome *o);
 /* False with *e set if the object is no such row; else the caller clears *out. */
-bool outcome_read(const json_t *object, struct outcome *out, struct err *e);
+bool outcome_read(const json_t *object, struct row_outcome *out, struct err *e);
 
 END_C
 

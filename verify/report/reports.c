@@ -9,14 +9,14 @@
 
 struct kind {
     const char *end;
-    void (*print)(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what);
+    void (*print)(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what);
 };
 
 struct reports {
     const char *path[REPORTS_MOST], *statement;
     const struct kind *kind[REPORTS_MOST];
     int32_t n_paths;
-    struct outcome *o;
+    struct row_outcome *o;
     int64_t n, cap;
 };
 
@@ -55,7 +55,7 @@ static void print_attribute(FILE *f, const char *name, const char *value)
 }
 
 /* What a reader of a report needs to go on. */
-static void print_body(FILE *f, const struct outcome *o, const char *how)
+static void print_body(FILE *f, const struct row_outcome *o, const char *how)
 {
     print_xml(f, o->label);
     fputc('\n', f);
@@ -72,7 +72,7 @@ static void print_body(FILE *f, const struct outcome *o, const char *how)
     fputs("'\n", f);
 }
 
-static int64_t count(const struct outcome *o, int64_t n, enum verdict v)
+static int64_t count(const struct row_outcome *o, int64_t n, enum verdict v)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static int64_t count(const struct outcome *o, int64_t n, enum verdict v)
     return sum;
 }
 
-static void print_junit(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what)
+static void print_junit(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
     double seconds = 0;
     for (int64_t i = 0; i < n; i++)
@@ -151,7 +151,7 @@ static void print_yaml(FILE *f, const char *key, const char *value)
     fputs("'\n", f);
 }
 
-static void print_tap(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what)
+static void print_tap(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
     (void)what;
     fprintf(f, "TAP version 14\n1..%" PRId64 "\n", n);
@@ -180,7 +180,7 @@ static void print_tap(FILE *f, const struct outcome *o, int64_t n, const struct 
 
 /* ---- tables -------------------------------------------------------------------------------------------- */
 
-static void print_table(FILE *f, enum style style, const struct outcome *o, int64_t n)
+static void print_table(FILE *f, enum style style, const struct row_outcome *o, int64_t n)
 {
     struct printer t = {.f = f, .style = style, .column = outcome_columns};
     for (int64_t i = 0; i < n; i++)
@@ -188,13 +188,13 @@ static void print_table(FILE *f, enum style style, const struct outcome *o, int6
     table_end(&t);
 }
 
-static void print_csv(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what)
+static void print_csv(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
     (void)what;
     print_table(f, STYLE_CSV, o, n);
 }
 
-static void print_json(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what)
+static void print_json(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
     (void)what;
     print_table(f, STYLE_JSON, o, n);
@@ -251,7 +251,7 @@ int32_t reports_paths(const struct reports *r, const char *path[REPORTS_MOST + 1
     return n;
 }
 
-void reports_add(struct reports *r, const struct outcome *o)
+void reports_add(struct reports *r, const struct row_outcome *o)
 {
     if (r->n_paths == 0 && !r->statement)
         return;

@@ -34,7 +34,7 @@ void reports_add_statement(struct reports *r, const char *path);
 int32_t reports_paths(const struct reports *r, const char *path[REPORTS_MOST + 1]);
 
 /* Keeps a copy, where somebody wants it. */
-void reports_add(struct reports *r, const struct outcome *o);
+void reports_add(struct reports *r, const struct row_outcome *o);
 /* The run is over. `left`: cases that were not run; `expired`: lines of known failures. False with *e set. */
 bool reports_write(const struct reports *r, const struct judged_what *what, int64_t left, int64_t expired, struct err *e);
 

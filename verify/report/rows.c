@@ -16,7 +16,7 @@ static const char FORMAT[] = "treeattn-rows";
 /* The rows of one case. */
 struct of_case {
     char *from;
-    struct outcome *o;
+    struct row_outcome *o;
     int32_t n, rows; /* that were read, and that there are */
     bool failed;
 };
@@ -72,7 +72,7 @@ static bool read_row(struct rows *r, const json_t *object, struct err *e)
     bool goes_on = last && last->n < last->rows;
     if (goes_on ? row != last->n + 1 || n != last->rows || strcmp(from, last->from) != 0 : row != 1)
         return err_set(e, "row %" PRId32 " of %" PRId32 " (expected the rows of a case one below the other)", row, n);
-    struct outcome o;
+    struct row_outcome o;
     if (!outcome_read(object, &o, e))
         return false;
     if (!goes_on) {
@@ -214,7 +214,7 @@ struct rows *rows_open(const struct rows_spec *spec, struct err *e)
     return NULL;
 }
 
-void rows_add(struct rows *r, const char *from, const struct outcome *o, int32_t n)
+void rows_add(struct rows *r, const char *from, const struct row_outcome *o, int32_t n)
 {
     char *text = xstrdup("");
     for (int32_t i = 0; i < n; i++) {
@@ -246,7 +246,7 @@ bool rows_failed(const struct rows *r, const char *from)
     return x && x->failed;
 }
 
-const struct outcome *rows_done(const struct rows *r, const char *from, int32_t *n)
+const struct row_outcome *rows_done(const struct rows *r, const char *from, int32_t *n)
 {
     const struct of_case *x = r->resume ? find(r, from) : NULL;
     *n = x ? x->n : 0;

@@ -28,9 +28,9 @@ struct rows *rows_open(const struct rows_spec *spec, struct err *e);
 /* Did that case fail when the file was written? */
 bool rows_failed(const struct rows *r, const char *from);
 /* The rows of a case that need not be run; NULL: it does. */
-const struct outcome *rows_done(const struct rows *r, const char *from, int32_t *n);
+const struct row_outcome *rows_done(const struct rows *r, const char *from, int32_t *n);
 /* Those of a case that was run, before anything changes them. They are in the file when it returns. */
-void rows_add(struct rows *r, const char *from, const struct outcome *o, int32_t n);
+void rows_add(struct rows *r, const char *from, const struct row_outcome *o, int32_t n);
 /* False with *e set if something could not be written. r may be NULL. */
 bool rows_close(struct rows *r, struct err *e);
 

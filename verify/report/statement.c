@@ -15,16 +15,16 @@ static json_t *text_or_null(const char *s)
 
 static int by_text(const void *a, const void *b)
 {
-    const struct outcome *x = *(const struct outcome *const *)a, *y = *(const struct outcome *const *)b;
+    const struct row_outcome *x = *(const struct row_outcome *const *)a, *y = *(const struct row_outcome *const *)b;
     int order = strcmp(x->string, y->string);
     return order ? order : strcmp(x->label, y->label);
 }
 
 /* Those that failed, or are known to, by name. */
-static json_t *failures(const struct outcome *o, int64_t n, bool known)
+static json_t *failures(const struct row_outcome *o, int64_t n, bool known)
 {
     json_t *list = json_array();
-    const struct outcome **some = xcalloc((size_t)n + 1, sizeof(const struct outcome *));
+    const struct row_outcome **some = xcalloc((size_t)n + 1, sizeof(const struct row_outcome *));
     int64_t m = 0;
     for (int64_t i = 0; i < n; i++)
         if (known ? strcmp(o[i].code, "KNOWN") == 0 : o[i].verdict == V_FAIL)
@@ -49,7 +49,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static json_t *counts(const struct outcome *o, int64_t n, bool codes)
+static json_t *counts(const struct row_outcome *o, int64_t n, bool codes)
 {
     json_t *j = json_object();
     for (int v = V_PASS; !codes && v <= V_SKIP; v++) /* all of them, also where there is none */
@@ -69,7 +69,7 @@ static json_t *counts(const struct outcome *o, int64_t n, bool codes)
     return j;
 }
 
-static double worst_of(const struct outcome *o, int64_t n)
+static double worst_of(const struct row_outcome *o, int64_t n)
 {
     double worst = NAN;
     for (int64_t i = 0; i < n; i++)
@@ -88,7 +88,7 @@ static json_t *environment_then(void)
     return j;
 }
 
-void statement_print(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what, int64_t left,
+void statement_print(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what, int64_t left,
                      int64_t expired)
 {
     json_t *j = json_object(), *suite = json_object(), *kernel = json_object(), *of = counts(o, n, false);

@@ -8,7 +8,7 @@
 
 BEGIN_C
 
-void statement_print(FILE *f, const struct outcome *o, int64_t n, const struct judged_what *what, int64_t left,
+void statement_print(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what, int64_t left,
                      int64_t expired);
 
 END_C
