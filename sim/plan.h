@@ -229,7 +229,7 @@ void plan_print_csv(FILE *f, const struct plan *p);
  * output). A merge step puts its inputs, merged, into its slot (null: into the output of its query). Without
  * inputs the query sees nothing.
  */
-enum { PLAN_JSON_VERSION = 1 }; /* schema/plan.json */
+enum { PLAN_JSON_VERSION = 1 }; /* verify/schema/plan.json */
 void plan_print_json(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);
 

@@ -1,5 +1,5 @@
 /*
- * plan_file.h - a plan that somebody else made, from a file: the JSON that plan_print_json writes (schema/plan.json), tree included.
+ * plan_file.h - a plan that somebody else made, from a file: the JSON that plan_print_json writes (verify/schema/plan.json), tree included.
  *
  * It enters every table as a strategy of its own, which plans that one tree. The file is checked for what it says, not for what the
  * plan does: cover_check (verify/judge/cover.h) tells whether each pair is in one group.

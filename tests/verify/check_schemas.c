@@ -1,5 +1,5 @@
 /*
- * check_schemas.c - the files of schema/ say what files are: what the program writes and what is committed is as they say, and what is
+ * check_schemas.c - the files of verify/schema/ say what files are: what the program writes and what is committed is as they say, and what is
  * a little wrong is not. Plans of others are read as they were written.
  *
  * The validator knows the part of JSON Schema 2020-12 that these files use. A keyword that it does not know is an error.
@@ -83,7 +83,7 @@ static bool valid_ref(const json_t *root, const char *ref, const json_t *j)
         return valid(root, def, j);
     }
     FREED char *id = xasprintf("treeattn/%.*s", (int)(hash - ref), ref),
-               *path = xasprintf("schema/%.*s.json", (int)strcspn(ref, "-"), ref);
+               *path = xasprintf("verify/schema/%.*s.json", (int)strcspn(ref, "-"), ref);
     AUTO_JSON other = load(path);
     ck_assert_str_eq(json_string_value(json_object_get(other, "$id")), id);
     return valid_ref(other, hash, j);
@@ -162,7 +162,7 @@ static bool valid(const json_t *root, const json_t *s, const json_t *j)
 
 static bool is_valid(const char *schema, const json_t *j)
 {
-    FREED char *path = xasprintf("schema/%s.json", schema);
+    FREED char *path = xasprintf("verify/schema/%s.json", schema);
     AUTO_JSON s = load(path);
     ck_assert_str_eq(json_string_value(json_object_get(s, "$schema")), "https://json-schema.org/draft/2020-12/schema");
     return valid(s, s, j);
@@ -174,11 +174,11 @@ static bool is_valid(const char *schema, const json_t *j)
 TEST(committed_files_are_as_their_schemas_say)
 {
     int64_t n = 0;
-    run_shell(text, sizeof text, "git ls-files '*.json' '*.jsonl' 2>/dev/null || find traces schema -name '*.json*'");
+    run_shell(text, sizeof text, "git ls-files '*.json' '*.jsonl' 2>/dev/null || find traces verify/schema -name '*.json*'");
     if (!text[0])
-        run_shell(text, sizeof text, "find traces schema -name '*.json*'");
+        run_shell(text, sizeof text, "find traces verify/schema -name '*.json*'");
     for (char *path = strtok(text, "\n"); path; path = strtok(NULL, "\n")) {
-        if (strncmp(path, "schema/", 7) == 0)
+        if (strncmp(path, "verify/schema/", 14) == 0)
             continue; /* these are read by all tests here */
         ck_assert_msg(strncmp(path, "traces/data/", 12) == 0, "%s has no schema", path);
         FREED char *all = file_text(path);

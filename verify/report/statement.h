@@ -1,4 +1,4 @@
-/* statement.h - what a project says of its kernel in its release notes, as JSON: schema/statement.json describes it. */
+/* statement.h - what a project says of its kernel in its release notes, as JSON: verify/schema/statement.json describes it. */
 #ifndef TREEATTN_VERIFY_REPORT_STATEMENT_H
 #define TREEATTN_VERIFY_REPORT_STATEMENT_H
 
