@@ -591,7 +591,7 @@ TEST(wrong_plans_can_be_looked_at)
     static const struct strategy unmerged = {.name = "unmerged", .plan = plan_without_merges},
                                  outside = {.name = "outside", .plan = plan_out_of_range};
     static const char *const form[] = {
-        "plan by-node",  "strategy,group,", "{\"strategy\"", "plan by-node, explained", "<svg ", "",
+        "plan by-node",  "strategy,group,", "{\"format\": \"treeattn-plan\"", "plan by-node, explained", "<svg ", "",
         "digraph plan {"};
     char printed[1 << 14], said[1 << 14];
     for (int i = 0; i < N_PLAN_FORMS; i++) {

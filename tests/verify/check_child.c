@@ -75,6 +75,8 @@ static bool tells(const char *told)
 /* Every view, in every type: right answers pass. Pages of one token are lossless in all of them. */
 LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
 {
+    if (getenv("TREEATTN_QUICK") && _i % 2)
+        return;
     FREED char *env = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
                *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q%s", plugin("plugin"),
                                  _i == VIEW_plan ? " --strategy treeattn" : "");
@@ -251,7 +253,7 @@ static const char *const arithmetics[] = {"order", "blocked", "p-bf16", "p-bf16-
 /* Right kernels in float are right, whatever they say of their sums, if it is so. */
 LOOP_TEST(honest_arithmetic_passes, 10)
 {
-    if (getenv("TREEATTN_QUICK") && _i % 3 != 0)
+    if (getenv("TREEATTN_QUICK") && _i % 5 != 0)
         return;
     FREED char *env = xasprintf("ARITH=%s ARITH_MERGE=%s", arithmetics[_i / 2], merges[_i % 2]),
                *args = xasprintf("--plugin %s --trees 8 --no-sharp --seed 3 -q", plugin("arithmetic"));
