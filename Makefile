@@ -448,7 +448,7 @@ check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every st
 	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN)$(COV),12,60) --seed 1 $(but_cuda)
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN)$(COV),1,4) $(but_cuda)
 	$(Q)set -o pipefail; $(PROGRAM) verify -q --gpu-cases --sample $(if $(SAN)$(COV),200,80) --kernel cpu --no-shrink | tail -1
-	$(Q)$(PROGRAM) selftest
+	$(Q)$(PROGRAM) selftest $(if $(SAN)$(COV),-q --strategy naive$(comma)flash-decoding$(comma)cascade$(comma)pat$(comma)deft-flatten$(comma)treeattn)
 
 .PHONY: check-stand-in
 check-stand-in: $(if $(CUDA),$(STAND_IN_PROGRAM) $(STAND_IN_SWEEP)) ## what drives a GPU, on one of host memory; where CUDA's headers are

@@ -342,7 +342,7 @@ static const char *watched_text(struct figure *f, const struct csv *t, struct re
     w->read[w->n_read++] = r;
     char *end;
     double v = strtod(s, &end);
-    if (end == s || *end || !bsearch(&r, w->nudged, (size_t)w->n_nudged, sizeof r, reading_compare))
+    if (end == s || *end || w->n_nudged == 0 || !bsearch(&r, w->nudged, (size_t)w->n_nudged, sizeof r, reading_compare))
         return s;
     double share = 1e-3 + 1e-6 * (double)((r.row * 7919 + r.column * 104729 + r.table * 1299709) % 9973);
     return figure_text(f, "%.17g", v != 0 ? v * (1 + share) : share);
