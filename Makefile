@@ -368,8 +368,8 @@ gpu-bundle: ## program and libraries for a GPU machine that has none of ours, in
 
 # ---- checks ----------------------------------------------------------------------------------------------
 .PHONY: check
-check: deps check-prose ## build and run every test (5 minutes on 2 cores); ends with the test runner's totals
-	@echo 'make check: about 5 minutes on 2 cores, three times that with SAN=1; suites print when they end'
+check: deps check-prose ## build and run every test (10 minutes on 2 cores); ends with the test runner's totals
+	@echo 'make check: about 10 minutes on 2 cores, 25 with SAN=1; suites print when they end'
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built

@@ -1,7 +1,7 @@
 /*
  * run.c - all Check suites: a process each, as many at a time as there are cores (or $TREEATTN_JOBS).
- * `tests/run NAME...` runs these alone: seconds each. All take three minutes on two cores, and `make check`, which runs
- * everything else as well, takes five (tests/README.md has the other tiers: fuzz targets, mutants, the stand-in for a GPU).
+ * `tests/run NAME...` runs these alone: seconds each. All take six minutes on two cores, and `make check`, which runs
+ * everything else as well, takes ten (tests/README.md has the other tiers: fuzz targets, mutants, the stand-in for a GPU).
  *
  * $TREEATTN_SHARED names the data that the project does not ship; tests that need them say that they skip. With
  * $TREEATTN_QUICK, as under sanitizers, there are fewer cases. With $TREEATTN_STOP the first suite that fails is the last.

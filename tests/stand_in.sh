@@ -28,9 +28,11 @@ done
 verify h200 --arch 80 --kernel cuda --cases tests/cases.sanitize
 verify h200 --kernel cuda-wide --cases "$folder/h200"
 verify h200 --kernel cuda --features softcap,sinks,window --cases tests/cases.sanitize
-verify ada --kernel cuda --head-dim 256 --cases tests/cases.sanitize
-verify h200 --kernel cuda-smem --cases tests/cases.sanitize
-verify h200 --kernel cuda-scalar --cases tests/cases.sanitize
+if [ -z "${TREEATTN_QUICK:-}" ]; then
+    verify ada --kernel cuda --head-dim 256 --cases tests/cases.sanitize
+    verify h200 --kernel cuda-smem --cases tests/cases.sanitize
+    verify h200 --kernel cuda-scalar --cases tests/cases.sanitize
+fi
 verify h200 --kernel cuda --case 'tree=levels:1,4_0,0;heads=4/2;d=64;page=16;dtype=f16' # nothing to read
 "$sweep"
 

@@ -63,7 +63,7 @@ FROM_HERE(with_program, .wanted = program_built)
 
 TEST(solutions_pass_also_with_hidden_seeds)
 {
-    int seeds = getenv("TREEATTN_QUICK") ? 2 : 20;
+    int seeds = getenv("TREEATTN_QUICK") ? 1 : 6;
     glob_t found;
     files("tests/labs-solved/L*.c", &found);
     FREED char *folder = scratch_folder(), *file = xasprintf("%s/results.json", folder);
