@@ -255,6 +255,14 @@ int32_t nform_own(const struct nform *nf, int32_t i)
     return nf->q1[i] - nf->q0[i] - below;
 }
 
+int64_t nform_seen_tokens(const struct nform *nf)
+{
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        tokens += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
+    return tokens;
+}
+
 int64_t nform_context(const struct nform *nf, int32_t q)
 {
     int64_t sum = 0;

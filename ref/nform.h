@@ -71,6 +71,8 @@ static inline int64_t nform_reach(const struct nform *nf, int32_t v)
 int32_t nform_own(const struct nform *nf, int32_t i);
 /* Tokens that the query sees. */
 int64_t nform_context(const struct nform *nf, int32_t q);
+/* Tokens that some query sees, each counted once. */
+int64_t nform_seen_tokens(const struct nform *nf);
 /* Roots that have at least one query below them and tokens to read: the number of first-level prefixes. */
 int32_t nform_live_roots(const struct nform *nf);
 

@@ -123,16 +123,14 @@ double price_most(const struct plan *p, const struct heads *heads)
 
 double price_floor(const struct nform *nf, const struct heads *heads)
 {
-    double tokens = 0, seeing = 0, q = (double)heads->h_q * heads->d * heads_elt_bytes(heads);
+    double seeing = 0, q = (double)heads->h_q * heads->d * heads_elt_bytes(heads);
     uint8_t *any = xmalloc((size_t)nf->n_nodes); /* has a token on its path: who sees nothing reads no Q */
-    for (int32_t i = 0; i < nf->n_nodes; i++) {
+    for (int32_t i = 0; i < nf->n_nodes; i++)
         any[i] = nf->len[i] > 0 || (nf->parent[i] >= 0 && any[nf->parent[i]]);
-        tokens += nf->q1[i] > nf->q0[i] ? (double)nf->len[i] : 0;
-    }
     for (int32_t k = 0; k < nf->n_queries; k++)
         seeing += nf->at[k] >= 0 && any[nf->at[k]];
     free(any);
-    return tokens * (double)heads_token_bytes(heads) + seeing * q +
+    return (double)nform_seen_tokens(nf) * (double)heads_token_bytes(heads) + seeing * q +
            (double)nf->n_queries * heads->h_q * (double)out_row_bytes(heads);
 }
 

@@ -114,6 +114,16 @@ const char *faulty_path(void)
     return quote(path, quoted);
 }
 
+const char *plugin_path(const char *name)
+{
+    static char quoted[4 * PATH_MAX + 3];
+    const char *program = program_file();
+    char *path = xasprintf("%.*s/tests/plugin/%s.so", (int)(strrchr(program, '/') - program), program, name);
+    quote(path, quoted);
+    free(path);
+    return quoted;
+}
+
 int run_shell(char *out, size_t size, const char *format, ...)
 {
     char *command, rest[4096];

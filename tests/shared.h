@@ -37,6 +37,8 @@ const char *quote(const char *path, char quoted[4 * PATH_MAX + 3]);
 const char *program_path(void);
 /* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it; in quotes. */
 const char *faulty_path(void);
+/* A plug-in of tests/plugin, in tests/plugin/ beside the program; in quotes. */
+const char *plugin_path(const char *name);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -22,15 +22,6 @@ enum { N_MISTAKES = sizeof mistakes / sizeof mistakes[0], COLUMN_VERDICT = 1, CO
 
 static char text[1 << 16];
 
-static const char *plugin(void)
-{
-    static char quoted[4 * PATH_MAX + 3];
-    FREED char *folder = xstrdup(program_file()), *path = NULL;
-    strrchr(folder, '/')[0] = 0;
-    path = xasprintf("%s/tests/plugin/wrong.so", folder);
-    return quote(path, quoted);
-}
-
 /* Cell `column` of a line of cells between tabs, "" if there is none; ended in place in a copy that is static. */
 static const char *cell(const char *line, int column)
 {
@@ -64,7 +55,7 @@ TEST(a_maximum_from_0_is_named_where_logits_are_vast)
         run_shell(text, sizeof text,
                   "WRONG=max_from_0 %s verify --plugin %s --case 'tree=levels:1,2,5_40,31,9;heads=4/2;d=64;"
                   "dtype=f32;fill=sunk;scale=1' --no-shrink 2>&1",
-                  program_path(), plugin());
+                  program_path(), plugin_path("wrong"));
     ck_assert_msg(code == 1 && strstr(text, "the running maximum begins at a number"), "%s", text);
 }
 
@@ -76,7 +67,7 @@ LOOP_TEST(what_nobody_wrote_was_not_computed, 2)
         "tree=levels:2,6_45,18;heads=4/1;d=64;dtype=f32;page=4;poison=1;fill=huge;scale=1;seed=5"};
     int code =
         run_shell(text, sizeof text, "WRONG=few_heads %s verify --plugin %s --case '%s' --no-shrink 2>&1",
-                  program_path(), plugin(), cases[_i]);
+                  program_path(), plugin_path("wrong"), cases[_i]);
     ck_assert_msg(code == 1, "exit %d, %s", code, text);
     ck_assert_msg(strstr(text, "\ncause of 1 of 1 wrong results of wrong: nobody wrote these rows: O and LSE "
                                "are as they were before\n") != NULL,
@@ -110,7 +101,7 @@ LOOP_TEST(mistakes_are_named, N_MISTAKES)
     const char *want = mistakes[_i].cause, *line;
     int code = run_shell(text, sizeof text,
                          "WRONG=%s %s verify --plugin %s --cases tests/plugin/%s.cases --no-shrink 2>&1",
-                         mistakes[_i].name, program_path(), plugin(), cases_of(mistakes[_i].name));
+                         mistakes[_i].name, program_path(), plugin_path("wrong"), cases_of(mistakes[_i].name));
     ck_assert_msg(code == 1, "%s: exit %d, %s", mistakes[_i].name, code, text);
     int rows = 0;
     for (line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {

@@ -24,16 +24,6 @@ static int verify(const char *env, const char *args)
     return run_shell(text, sizeof text, "%s %s verify %s --no-shrink 2>&1", env, program_path(), args);
 }
 
-/* The plug-in of tests/plugin, or one of its variants, in quotes. */
-static const char *plugin(const char *name)
-{
-    static char quoted[4 * PATH_MAX + 3];
-    FREED char *folder = xstrdup(program_file()), *path = NULL;
-    strrchr(folder, '/')[0] = 0;
-    path = xasprintf("%s/tests/plugin/%s.so", folder, name);
-    return quote(path, quoted);
-}
-
 static int64_t total(const char *word)
 {
     const char *line = strstr(text, "\nverify: ");
@@ -78,7 +68,7 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     if (getenv("TREEATTN_QUICK") && _i % 2)
         return;
     FREED char *env = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
-               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q%s", plugin("plugin"),
+               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q%s", plugin_path("plugin"),
                                  _i == VIEW_plan ? " --strategy treeattn" : "");
     ck_assert_msg(verify(env, args) == 0, "%s: %s", view_name[_i], text);
     ck_assert_int_eq(total("passed"), 12);
@@ -96,9 +86,9 @@ LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
                *some = xasprintf("%s PLUGIN_FEATURES=sinks", without),
                *args = xasprintf(
                    "--plugin %s --trees 6 --seed 5 --no-sharp --page 1 -q%s --features softcap,sinks%s",
-                   plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "",
+                   plugin_path("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "",
                    pages ? "" : ",window"),
-               *window = xasprintf("--plugin %s --trees 1 --no-sharp -q --features window", plugin("plugin"));
+               *window = xasprintf("--plugin %s --trees 1 --no-sharp -q --features window", plugin_path("plugin"));
     if (pages)
         ck_assert_msg(verify(env, window) == 3 && strstr(text, "NO_VIEW: a window"), "%s: %s", env, text);
     ck_assert_msg(verify(env, args) == 0 && total("passed") > 3, "%s: %s", env, text);
@@ -119,7 +109,7 @@ LOOP_TEST(fp8_is_given_to_who_has_it, N_VIEWS)
                    "PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 e5m2 headscales'", view_name[_i],
                    _i == VIEW_slots || _i == VIEW_masked ? "NHD" : kv_layout_name[_i % N_KV_LAYOUTS]),
                *args = xasprintf("--plugin %s --trees 8 --seed 5 --no-sharp --page 1 -q%s --features",
-                                 plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
+                                 plugin_path("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
     FREED char *heads = xasprintf("%s e4m3,e5m2,headscales", args), *tensor = xasprintf("%s e5m2", args);
     ck_assert_msg(verify(env, heads) == 0 && total("passed") == 8, "%s: %s", env, text);
     ck_assert_msg(verify(env, tensor) == 0 && total("passed") == 8, "%s: %s", env, text);
@@ -146,18 +136,18 @@ LOOP_TEST(v_of_fewer_elements_is_given_to_who_has_it, N_VIEWS)
             FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 sinks %s'", view_name[_i],
                                         kv_layout_name[layout], name[i]),
                        *args = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp --page %d -q%s --features %s%s",
-                                         plugin("plugin"), layout ? 16 : 1, strategy, name[i], layout ? "" : ",sinks,e4m3");
+                                         plugin_path("plugin"), layout ? 16 : 1, strategy, name[i], layout ? "" : ",sinks,e4m3");
             bool said = layout == KV_NHD || layout == KV_HND || (layout == KV_STRIDES && i == 0);
             ck_assert_msg(verify(env, args) == (said ? 0 : 3), "%s, %s: %s", env, args, text);
             ck_assert_msg(said ? total("passed") >= 4 : strstr(text, "NO_VIEW: K of ") != NULL, "%s: %s", env, text);
         }
     if (_i > 0)
         return;
-    FREED char *parts = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp -q --features latent,e5m2", plugin("plugin")),
+    FREED char *parts = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp -q --features latent,e5m2", plugin_path("plugin")),
                *long_rows = xasprintf("--plugin %s --case 'tree=levels:1,3,6_40,20,9;heads=16/1;d=576;dv=512;page=16' -q",
-                                      plugin("plugin")),
+                                      plugin_path("plugin")),
                *apart = xasprintf("--plugin %s --case 'tree=levels:1,3,6_40,20,9;heads=4/4;d=192/128;page=16' -q",
-                                  plugin("plugin"));
+                                  plugin_path("plugin"));
     ck_assert_msg(verify("PLUGIN_POINTS=partial,merge PLUGIN_FEATURES='latent e5m2'", parts) == 0 && total("passed") > 4,
                   "%s", text);
     ck_assert_msg(verify("PLUGIN_FEATURES=latent", long_rows) == 0 && total("passed") == 1, "%s", text);
@@ -170,7 +160,7 @@ LOOP_TEST(v_of_fewer_elements_is_given_to_who_has_it, N_VIEWS)
 TEST(parts_have_the_soft_cap_and_no_sink)
 {
     FREED char *args =
-        xasprintf("--plugin %s --trees 4 --seed 5 --no-sharp -q --features softcap,sinks", plugin("plugin"));
+        xasprintf("--plugin %s --trees 4 --seed 5 --no-sharp -q --features softcap,sinks", plugin_path("plugin"));
     ck_assert_msg(verify("PLUGIN_POINTS=partial PLUGIN_FEATURES=softcap", args) == 0 && total("passed") > 2,
                   "%s", text);
     ck_assert_msg(verify("PLUGIN_POINTS=partial", args) == 3 && strstr(text, "it has no softcap"), "%s",
@@ -182,7 +172,7 @@ LOOP_TEST(layouts_say_the_whole_case, N_KV_LAYOUTS)
 {
     FREED char *env = xasprintf("PLUGIN_VIEW=tree PLUGIN_LAYOUT=%s", kv_layout_name[_i]),
                *dense = xasprintf("%s PLUGIN_DOES=dense", env),
-               *args = xasprintf("--plugin %s --trees 10 --seed 5 --no-sharp -q", plugin("plugin"));
+               *args = xasprintf("--plugin %s --trees 10 --seed 5 --no-sharp -q", plugin_path("plugin"));
     ck_assert_msg(verify(env, args) == 0 && total("passed") == 10, "%s: %s", env, text);
     ck_assert_msg(verify(dense, args) == (_i == KV_NHD ? 0 : 1), "%s: %s", dense, text);
 }
@@ -191,11 +181,11 @@ LOOP_TEST(layouts_say_the_whole_case, N_KV_LAYOUTS)
 TEST(plans_of_all_strategies_are_packed)
 {
     FREED char *args = xasprintf("--plugin %s --case 'tree=levels:1,3,6_70,37,9;heads=4/2;d=16;page=16' -q",
-                                 plugin("plugin")),
+                                 plugin_path("plugin")),
                *blind =
                    xasprintf("--plugin %s -q --case 'tree=nodes:-1.140,-1.0,0.9:0.0,1.0,2.9,2.3,0.0,0.140;"
                              "strategy=tree-vanilla:blind=1'",
-                             plugin("plugin"));
+                             plugin_path("plugin"));
     ck_assert_msg(verify("PLUGIN_VIEW=plan", args) == 0 && total("passed") > 15, "%s", text);
     ck_assert_msg(total("cases") == n_strategies, "%s", text);
     ck_assert_msg(verify("PLUGIN_VIEW=plan PLUGIN_LAYOUT=HND", blind) == 0 && total("passed") == 1, "%s",
@@ -213,10 +203,10 @@ TEST(parts_of_attention_are_judged)
                                       "nodes:-1.40,-1.0,0.9:0.0,1.0,2.9,2.3,0.0,0.40;"
                                       "strategy=tree-specinfer:blind=1,chunk=16"};
     for (int i = 0; i < 2; i++) {
-        FREED char *args = xasprintf("--plugin %s --trees 12 --no-sharp -q", plugin("plugin"));
+        FREED char *args = xasprintf("--plugin %s --trees 12 --no-sharp -q", plugin_path("plugin"));
         ck_assert_msg(verify(env[i], args) == 0 && total("passed") > 20, "%s: %s", env[i], text);
         for (int k = 0; k < 3; k++) {
-            FREED char *alone = xasprintf("--plugin %s --case 'tree=%s'", plugin("plugin"), one[k]);
+            FREED char *alone = xasprintf("--plugin %s --case 'tree=%s'", plugin_path("plugin"), one[k]);
             ck_assert_msg(verify(env[i], alone) == 0 && total("passed") == (i ? 2 : 3), "%s: %s", one[k],
                           text);
             ck_assert_msg(strstr(text, "/test.partial/f16") && strstr(text, "/test.merge/f16"), "%s", text);
@@ -226,7 +216,7 @@ TEST(parts_of_attention_are_judged)
 
 TEST(strategies_are_for_those_who_get_plans)
 {
-    FREED char *args = xasprintf("--plugin %s --trees 2 --strategy pat", plugin("plugin"));
+    FREED char *args = xasprintf("--plugin %s --trees 2 --strategy pat", plugin_path("plugin"));
     ck_assert_msg(verify("", args) == 2 && strstr(text, "test is given no plans"), "%s", text);
 }
 
@@ -242,7 +232,7 @@ TEST(parts_that_are_wrong_are_told)
                        xasprintf("PLUGIN_POINTS=%s PLUGIN_LSE=2 PLUGIN_DOES='%s'", wrong[i][0], wrong[i][1]),
                    *args = xasprintf("--plugin %s --case 'tree=levels:1,3,6_70,37,9;heads=4/2;d=32;"
                                      "strategy=deft-flatten:block=64'",
-                                     plugin("plugin"));
+                                     plugin_path("plugin"));
         ck_assert_msg(verify(env, args) == 1 && strstr(text, "oracle has"), "%s: %s", wrong[i][1], text);
     }
 }
@@ -256,7 +246,7 @@ LOOP_TEST(honest_arithmetic_passes, 10)
     if (getenv("TREEATTN_QUICK") && _i % 5 != 0)
         return;
     FREED char *env = xasprintf("ARITH=%s ARITH_MERGE=%s", arithmetics[_i / 2], merges[_i % 2]),
-               *args = xasprintf("--plugin %s --trees 8 --no-sharp --seed 3 -q", plugin("arithmetic"));
+               *args = xasprintf("--plugin %s --trees 8 --no-sharp --seed 3 -q", plugin_path("arithmetic"));
     ck_assert_msg(verify(env, args) == 0 && total("passed") > 12, "%s: %s", env, text);
 }
 
@@ -279,7 +269,7 @@ TEST(declarations_are_probed)
     for (size_t i = getenv("TREEATTN_QUICK") != NULL; i < sizeof all / sizeof all[0];
          i++) { /* the first takes long */
         FREED char *lies = xasprintf("%s %s", all[i].does, all[i].says),
-                   *args = xasprintf("--plugin %s --case 'tree=%s'", plugin("arithmetic"), all[i].tree);
+                   *args = xasprintf("--plugin %s --case 'tree=%s'", plugin_path("arithmetic"), all[i].tree);
         ck_assert_msg(verify(lies, args) == 1 && strstr(text, "oracle has"), "%s: %s", lies, text);
         ck_assert_msg(!strstr(text, "is lost"), "rounding is not a part that is lost: %s", text);
         ck_assert_msg(strstr(lies, "sum-f16") || verify(all[i].does, args) == 0, "%s: %s", all[i].does, text);
@@ -291,9 +281,9 @@ TEST(vast_logits_tell_of_no_mistake)
 {
     FREED char *vast = xasprintf("--plugin %s --case 'tree=levels:1,6,12_300,40,9;heads=8/2;d=128;dtype=bf16;"
                                  "fill=vast;scale=0.3' --no-shrink",
-                                 plugin("arithmetic")),
+                                 plugin_path("arithmetic")),
                *usual = xasprintf("--plugin %s --trees 8 --no-sharp --seed 5 --fill random -q",
-                                  plugin("arithmetic"));
+                                  plugin_path("arithmetic"));
     ck_assert_msg(verify("ARITH=fused ARITH_LSE=none", vast) == 1 && strstr(text, "oracle has"), "%s", text);
     ck_assert_msg(!strstr(text, "cause of"), "%s", text);
     ck_assert_msg(verify("ARITH=fused", usual) == 0, "%s", text);
@@ -331,14 +321,14 @@ TEST(the_worst_answer_is_drawn)
     for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
         FREED char *env = xasprintf("PLUGIN_DOES='%s'", drawn[i].does),
                    *args = xasprintf("--plugin %s --case 'tree=%s' --no-shrink --error-map %s",
-                                     plugin("plugin"), drawn[i].tree, path);
+                                     plugin_path("plugin"), drawn[i].tree, path);
         int64_t wrong, code = verify(env, args), all = rows_drawn(path, drawn[i].class, &wrong);
         ck_assert_msg(code == 1 && all == drawn[i].all && wrong == drawn[i].wrong,
                       "%s: %d, %d of %d rows: %s", drawn[i].does, (int)code, (int)wrong, (int)all, text);
         ck_assert_int_eq(unlink(path), 0);
     }
     FREED char *right =
-        xasprintf("--plugin %s --case 'tree=levels:1_9' --error-map %s", plugin("plugin"), path);
+        xasprintf("--plugin %s --case 'tree=levels:1_9' --error-map %s", plugin_path("plugin"), path);
     ck_assert_msg(verify("", right) == 0 && strstr(text, "nothing is drawn: no answer had wrong numbers"),
                   "%s", text);
     ck_assert_int_ne(access(path, F_OK), 0);
@@ -361,7 +351,7 @@ TEST(properties_are_told_apart)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         FREED char *env = xasprintf("OMP_NUM_THREADS=1 PLUGIN_VIEW=paged PLUGIN_DOES='%s'", all[i][0]),
                    *args =
-                       xasprintf("--plugin %s --cases %s --properties --children 1", plugin("plugin"), file);
+                       xasprintf("--plugin %s --cases %s --properties --children 1", plugin_path("plugin"), file);
         ck_assert_msg(verify(env, args) == 0 && strstr(text, all[i][1]), "%s: %s", all[i][0], text);
     }
 }
@@ -371,7 +361,7 @@ TEST(state_is_told_from_other_lengths)
 {
     static const char *const all[][2] = {{"second run", "\tSTATE\t"}, {"41 alone", "\tNUMBERS\t"}};
     FREED char *args = xasprintf(
-        "--plugin %s --case 'tree=levels:1,3_32,9;heads=2/1;d=16;dtype=f32' --no-shrink", plugin("plugin"));
+        "--plugin %s --case 'tree=levels:1,3_32,9;heads=2/1;d=16;dtype=f32' --no-shrink", plugin_path("plugin"));
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         FREED char *env = xasprintf("PLUGIN_DOES='%s'", all[i][0]);
         ck_assert_msg(verify(env, args) == 1 && strstr(text, all[i][1]) && strstr(text, "again with "),
@@ -390,7 +380,7 @@ TEST(requests_for_memory_are_counted)
     static const char *const name[2] = {"plugin", "shown"};
     for (int i = 0; i < 2; i++) {
         FREED char *args =
-            xasprintf("--plugin %s --trees 2 --no-sharp --dtype f32 --properties -q", plugin(name[i]));
+            xasprintf("--plugin %s --trees 2 --no-sharp --dtype f32 --properties -q", plugin_path(name[i]));
         ck_assert_msg(verify("", args) == 0 && strstr(text, says[i]), "%s", text);
     }
 }
@@ -407,7 +397,7 @@ TEST(shards_make_a_whole)
         "FS $i; print row }'; }; "
         "rows | sort >%s/whole; for k in 1 2 3 4 5 6 7; do rows --shard $k/7; done | sort >%s/parts; "
         "wc -l <%s/whole; cmp %s/whole %s/parts",
-        program_path(), plugin("shown"), d, d, d, d, d);
+        program_path(), plugin_path("shown"), d, d, d, d, d);
     ck_assert_msg(code == 0 && atoi(text) > 15, "%s", text);
 }
 
@@ -416,7 +406,7 @@ TEST(plugins_of_other_editions_run)
 {
     static const char *const name[] = {"old", "later"};
     for (int i = 0; i < 2; i++) {
-        FREED char *args = xasprintf("--plugin %s --trees 3 --no-sharp -q", plugin(name[i]));
+        FREED char *args = xasprintf("--plugin %s --trees 3 --no-sharp -q", plugin_path(name[i]));
         ck_assert_msg(verify("", args) == 0 && total("passed") == 3, "%s: %s", name[i], text);
     }
 }
@@ -424,9 +414,9 @@ TEST(plugins_of_other_editions_run)
 /* Nobody need say what a kernel declares: cases of ours are of what it takes, also sharp ones. */
 TEST(cases_suit_the_kernel)
 {
-    FREED char *shown = xasprintf("--plugin %s --trees 10 -q", plugin("shown")),
-               *paged = xasprintf("--plugin %s --trees 30 --no-sharp -q", plugin("plugin")),
-               *given = xasprintf("--plugin %s --trees 3 --dtype f64 --no-sharp", plugin("shown"));
+    FREED char *shown = xasprintf("--plugin %s --trees 10 -q", plugin_path("shown")),
+               *paged = xasprintf("--plugin %s --trees 30 --no-sharp -q", plugin_path("plugin")),
+               *given = xasprintf("--plugin %s --trees 3 --dtype f64 --no-sharp", plugin_path("shown"));
     const char *none[] = {"UNSUPPORTED", "NO_VIEW"};
     ck_assert_msg(verify("", shown) == 0 && total("passed") > 150, "%s", text);
     ck_assert_msg(!strstr(text, none[0]) && !strstr(text, none[1]), "%s", text);
@@ -439,15 +429,15 @@ TEST(cases_suit_the_kernel)
 LOOP_TEST(masks_have_forms, N_MASK_FORMS)
 {
     FREED char *env = xasprintf("PLUGIN_VIEW=masked PLUGIN_MASK=%s", mask_form_name[_i]),
-               *args = xasprintf("--plugin %s --trees 20 --no-sharp -q", plugin("plugin"));
+               *args = xasprintf("--plugin %s --trees 20 --no-sharp -q", plugin_path("plugin"));
     ck_assert_msg(verify(env, args) == 0 && total("passed") >= 18, "%s: %s", env, text);
 }
 
 /* Pages that end inside a path cannot be listed, and are told. */
 TEST(lossy_views_are_refused)
 {
-    FREED char *even = xasprintf("--plugin %s --case 'tree=levels:1,3_32,40;page=16' -q", plugin("plugin")),
-               *odd = xasprintf("--plugin %s --case 'tree=levels:1,3_33,40;page=16' -q", plugin("plugin"));
+    FREED char *even = xasprintf("--plugin %s --case 'tree=levels:1,3_32,40;page=16' -q", plugin_path("plugin")),
+               *odd = xasprintf("--plugin %s --case 'tree=levels:1,3_33,40;page=16' -q", plugin_path("plugin"));
     static const char *const view[] = {"paged", "block_table", "prefix"};
     for (int i = 0; i < 3; i++) {
         FREED char *env = xasprintf("PLUGIN_VIEW=%s", view[i]);
@@ -467,7 +457,7 @@ TEST(declared_forms_are_read)
         FREED char *args =
             xasprintf("--plugin %s --case "
                       "'tree=nodes:-1.129,0.30:0.0,0.129,1.16,1.30;heads=4/2;d=16;dtype=f16;page=16' -q",
-                      plugin("plugin"));
+                      plugin_path("plugin"));
         ck_assert_msg(verify(env[i], args) == 0 && total("passed") == 1, "%s: %s", env[i], text);
     }
 }
@@ -480,7 +470,7 @@ TEST(plugins_that_are_none_are_refused)
         {"nameless", "no symbol treeattn_plugin"},
         {"absent", "absent.so: cannot open"}};
     for (int i = 0; i < 4; i++) {
-        FREED char *args = xasprintf("--plugin %s --trees 1", plugin(bad[i][0]));
+        FREED char *args = xasprintf("--plugin %s --trees 1", plugin_path(bad[i][0]));
         ck_assert_msg(verify("", args) == 2 && strstr(text, bad[i][1]) && strchr(text, '\n')[1] == 0,
                       "%s: %s", bad[i][0], text);
     }
@@ -542,15 +532,15 @@ TEST(plugins_that_do_wrong_are_told)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         FREED char *env = xasprintf("ASAN_OPTIONS=handle_segv=0 PLUGIN_DOES='%s'", all[i].does),
                    *args = xasprintf("--plugin %s --case 'tree=levels:1,3_32,9;heads=8/2;d=16;dtype=f32'",
-                                     plugin("plugin"));
+                                     plugin_path("plugin"));
         ck_assert_msg(verify(env, args) == 1 && tells(all[i].told), "%s: %s", all[i].does, text);
     }
-    FREED char *pages = xasprintf("--plugin %s --trees 8 --no-sharp --page 8", plugin("plugin"));
+    FREED char *pages = xasprintf("--plugin %s --trees 8 --no-sharp --page 8", plugin_path("plugin"));
     ck_assert_msg(
         verify("ASAN_OPTIONS=handle_segv=0 PLUGIN_VIEW=block_table PLUGIN_DOES='read padding'", pages) == 1 &&
             tells("took a page number from an entry that is no page's"),
         "%s", text);
-    FREED char *args = xasprintf("--plugin %s --trees 2 --no-sharp", plugin("plugin"));
+    FREED char *args = xasprintf("--plugin %s --trees 2 --no-sharp", plugin_path("plugin"));
     ck_assert_msg(verify("PLUGIN_DOES=refuse", args) == 3 &&
                       strstr(text, "test skipped 2 cases, the first because UNSUPPORTED: not today"),
                   "%s", text);
@@ -632,8 +622,8 @@ TEST(pools_of_many_gib_come_as_files_with_holes)
     FREED char *far = xasprintf(
                    "--plugin %s --memory 256 --case 'tree=levels:1,3_40,9;heads=16/8;d=128;dtype=f16;"
                    "page=16;pool=1100000;poison=0'",
-                   plugin("plugin")),
-               *wide = xasprintf("--plugin %s --memory 256 --wide --shard 44/100", plugin("plugin"));
+                   plugin_path("plugin")),
+               *wide = xasprintf("--plugin %s --memory 256 --wide --shard 44/100", plugin_path("plugin"));
     ck_assert_msg(verify("PLUGIN_VIEW=tree", far) == 0 && total("passed") == 1, "%s", text);
     ck_assert_msg(verify("ASAN_OPTIONS=handle_segv=0 PLUGIN_VIEW=tree PLUGIN_DOES='32 bits'", far) == 1, "%s",
                   text);
@@ -645,9 +635,9 @@ TEST(pools_of_many_gib_come_as_files_with_holes)
 /* The plug-in of README.md, in order and in float, also on a context of 70,000 tokens. */
 TEST(the_plugin_that_is_shown_passes)
 {
-    FREED char *args = xasprintf("--plugin %s --dtype f32 --trees 12 --no-sharp -q", plugin("shown")),
+    FREED char *args = xasprintf("--plugin %s --dtype f32 --trees 12 --no-sharp -q", plugin_path("shown")),
                *far = xasprintf("--plugin %s --case 'tree=levels:1,2_70000,17;heads=2/1;d=16;dtype=f32' -q",
-                                plugin("shown"));
+                                plugin_path("shown"));
     ck_assert_msg(verify("", args) == 0 && total("passed") == 24, "%s", text);
     ck_assert_msg(verify("", far) == 0 && total("passed") == 2, "%s", text);
 }

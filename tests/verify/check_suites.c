@@ -16,15 +16,6 @@
 
 static char text[1 << 18];
 
-static const char *plugin(const char *name)
-{
-    static char quoted[4 * PATH_MAX + 3];
-    FREED char *folder = xstrdup(program_file()), *path = NULL;
-    strrchr(folder, '/')[0] = 0;
-    path = xasprintf("%s/tests/plugin/%s.so", folder, name);
-    return quote(path, quoted);
-}
-
 /* What verify prints in `text`; its exit code. */
 static int verify(const char *env, const char *args)
 {
@@ -135,8 +126,8 @@ TEST(suites_have_no_case_twice)
 /* The plug-in of a README takes f32: a suite asks it for shapes and features in the type that it has. */
 TEST(suites_are_asked_in_types_that_a_kernel_takes)
 {
-    FREED char *args = xasprintf("--suite smoke-1 --plugin %s --csv", plugin("shown")),
-               *given = xasprintf("--suite smoke-1 --plugin %s --dtype f16 -q", plugin("shown"));
+    FREED char *args = xasprintf("--suite smoke-1 --plugin %s --csv", plugin_path("shown")),
+               *given = xasprintf("--suite smoke-1 --plugin %s --dtype f16 -q", plugin_path("shown"));
     ck_assert_msg(verify("", args) == 0 && strstr(text, ",PASS,"), "%s", text);
     ck_assert_msg(!strstr(text, "does not take f16") && strstr(text, "it has no sinks"), "%s", text);
     ck_assert_msg(verify("", given) == 3 && strstr(text, "it does not take f16"), "%s", text);
@@ -215,7 +206,7 @@ TEST(broken_files_of_rows_are_told)
 TEST(what_failed_comes_first)
 {
     FREED char *d = scratch_folder(),
-               *args = xasprintf("--suite smoke-1 --plugin %s --rows %s/rows --csv", plugin("wrong"), d),
+               *args = xasprintf("--suite smoke-1 --plugin %s --rows %s/rows --csv", plugin_path("wrong"), d),
                *again = xasprintf("%s --failed-first -o %s/again", args, d), *fast = xasprintf("%s --fail-fast", args);
     const char *wrong = "WRONG=cap_none";
     ck_assert_msg(verify(wrong, args) == 1, "%s", text);
@@ -256,7 +247,7 @@ TEST(known_failures_do_not_count)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         FREED char *path = scratch_file(all[i].line, strlen(all[i].line)),
                    *args = xasprintf("--case 'tree=levels:1,1_20,7;dtype=f32' --plugin %s --known %s",
-                                 plugin(all[i].right ? "arithmetic" : "wrong"), path);
+                                 plugin_path(all[i].right ? "arithmetic" : "wrong"), path);
         int code = verify("WRONG=kv_exchanged", args);
         ck_assert_msg(code == all[i].code && strstr(text, all[i].says), "%s: %d: %s", all[i].line, code, text);
     }
@@ -298,7 +289,7 @@ static int report_all(const char *d)
     write_bytes(known, line, strlen(line));
     write_bytes(cases, list, strlen(list));
     FREED char *args = xasprintf("--cases %s --known %s --plugin %s --report %s/r.xml --report %s/r.tap --report %s/r.csv "
-                                 "--report %s/r.json", cases, known, plugin("wrong"), d, d, d, d);
+                                 "--report %s/r.json", cases, known, plugin_path("wrong"), d, d, d, d);
     return verify("WRONG=kv_exchanged", args);
 }
 
@@ -348,7 +339,7 @@ static const char *at(const json_t *j, const char *first, const char *second)
 
 TEST(statements_say_what_was_judged)
 {
-    FREED char *args = xasprintf("--suite smoke-1 --plugin %s", plugin("wrong")),
+    FREED char *args = xasprintf("--suite smoke-1 --plugin %s", plugin_path("wrong")),
                *part = xasprintf("%s --shard 1/2", args);
     json_t *right = statement("", "--suite softcap-1 --kernel naive-c --strategy pat"),
            *wrong = statement("WRONG=cap_none", args), *again = statement("WRONG=cap_none", args),

@@ -110,10 +110,7 @@ bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
 
 int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s)
 {
-    int64_t tokens = 0;
-    for (int32_t i = 0; i < nf->n_nodes; i++)
-        tokens += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
-    return 2 * tokens * s->heads.h_kv * s->heads.d * heads_kv_bytes(&s->heads);
+    return nform_seen_tokens(nf) * heads_token_bytes(&s->heads);
 }
 
 struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s)

@@ -244,13 +244,7 @@ bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct
     if (!text)
         return false;
     bool good = strlen(text) == size || err_set(e, "%s: a zero byte (expected text)", path);
-    for (char *line; good && (line = text_next(&rest, '\n'));) {
-        number++;
-        line += strspn(line, " \t");
-        for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]);)
-            line[--end] = 0;
-        if (*line == 0 || *line == '#')
-            continue;
+    for (char *line; good && (line = text_entry(&rest, &number));) {
         *out = xgrow(*out, &cap, *n + 1, sizeof **out);
         struct err own = {0};
         good = case_parse(line, &(*out)[*n], &own) || case_at_line(path, number, &own, e);

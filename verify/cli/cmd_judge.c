@@ -140,15 +140,6 @@ static struct price price_of(const struct strategy_use *use, const struct nform 
     return x;
 }
 
-/* K and V of each token that some query sees, once. */
-static int64_t least_kv(const struct nform *nf, const struct heads *h)
-{
-    int64_t tokens = 0;
-    for (int32_t i = 0; i < nf->n_nodes; i++)
-        tokens += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
-    return tokens * heads_token_bytes(h);
-}
-
 static void print_prices(const struct args *a, const struct bundle *b, const struct strategy_use *use,
                          int32_t n_use, const struct outfile *out, FILE *human, const char *lead)
 {
@@ -163,7 +154,7 @@ static void print_prices(const struct args *a, const struct bundle *b, const str
     struct strategy_use base;
     CK(strategy_parse("flash-attention", &base, NULL));
     struct price alone = price_of(&base, nf, &env);
-    double least = (double)least_kv(nf, &b->spec.heads), best = (double)alone.kv;
+    double least = (double)(nform_seen_tokens(nf) * heads_token_bytes(&b->spec.heads)), best = (double)alone.kv;
     for (int32_t i = 0; i < n_use; i++) {
         struct price x = price_of(&use[i], nf, &env);
         bool there = !x.why[0];

@@ -61,6 +61,19 @@ char *text_next(char **s, char sep)
     return field;
 }
 
+char *text_entry(char **s, int64_t *number)
+{
+    for (char *line; (line = text_next(s, '\n'));) {
+        ++*number;
+        line += strspn(line, " \t");
+        for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]);)
+            line[--end] = 0;
+        if (*line && *line != '#')
+            return line;
+    }
+    return NULL;
+}
+
 char *text_escape(const char *s)
 {
     char *out = xmalloc(3 * strlen(s) + 1), *to = out;

@@ -15,6 +15,9 @@ bool text_heads(const char *s, int32_t *h_q, int32_t *h_kv, struct err *e);
 
 /* Cut the next field off *s at the first `sep` (which becomes zero); NULL when nothing is left. */
 char *text_next(char **s, char sep);
+/* The next line of *s that says something, without blanks around it; NULL: there is none. Empty lines and those that begin with # say
+ * nothing. *number, at first 0: which line it is. */
+char *text_entry(char **s, int64_t *number);
 
 /* ';' and '%' cannot be in a value of a case string: written as %3B and %25, and back. Caller frees. */
 char *text_escape(const char *s);

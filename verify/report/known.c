@@ -87,13 +87,7 @@ struct known *known_read(const char *path, const char *today, struct err *e)
     k->path = xstrdup(path);
     bool good = true;
     int64_t number = 0;
-    for (char *line; good && (line = text_next(&rest, '\n'));) {
-        number++;
-        line += strspn(line, " \t");
-        for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]);)
-            line[--end] = 0;
-        if (*line == 0 || *line == '#')
-            continue;
+    for (char *line; good && (line = text_entry(&rest, &number));) {
         struct err own = {0};
         k->line = xgrow(k->line, &k->cap, k->n + 1, sizeof *k->line);
         good = read_line(line, today ? today : day, &k->line[k->n], &own) ||

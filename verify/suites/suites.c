@@ -65,8 +65,6 @@ static bool add_suite(struct list *l, char *text, struct err *e)
 static bool add_line(struct list *l, char *line, int64_t number, bool includes, struct err *e)
 {
     static const char include[] = "include ";
-    if (line[0] == 0 || line[0] == '#')
-        return true;
     if (strncmp(line, include, strlen(include)) == 0)
         return includes ? add_suite(l, line + strlen(include), e)
                         : err_set(e, "an include in a suite that is included (expected a case)");
@@ -82,9 +80,8 @@ static bool add_lines(struct list *l, const struct suite *s, bool includes, stru
     char *text = xasprintf("%.*s", (int)(s->end - s->begin), s->begin), *rest = text;
     bool good = true;
     int64_t number = 0;
-    for (char *line; good && (line = text_next(&rest, '\n'));) {
+    for (char *line; good && (line = text_entry(&rest, &number));) {
         struct err own = {0};
-        number++;
         good = add_line(l, line, number, includes, &own) || case_at_line(s->name, number, &own, e);
     }
     free(text);
