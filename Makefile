@@ -45,11 +45,11 @@ CUDA_BUILD ?= $(if $(filter /%,$(BUILD)),$(BUILD)/cuda,build-cuda)
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c pairs.c score_layout.c segments.c tiling.c)
+CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c pairs.c score_layout.c segments.c tiling.c) kernels/cuda/probe/chain.c
 CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c kernels/*_stub.c)
 CUDA_ONLY := $(filter-out $(CUDA_PLAIN),$(wildcard kernels/cuda/host/*.c kernels/cuda/device/*.c kernels/decode/*_cuda.c))
 CUDA_C := $(CUDA_PLAIN) $(if $(CUDA),$(CUDA_ONLY),$(CUDA_STUBS))
-CUDA_CU := $(if $(CUDA),$(wildcard kernels/*.cu kernels/cuda/device/*.cu kernels/cuda/device/instantiations/*.cu kernels/decode/*.cu))
+CUDA_CU := $(if $(CUDA),$(wildcard kernels/*.cu kernels/cuda/device/*.cu kernels/cuda/probe/*.cu kernels/cuda/device/instantiations/*.cu kernels/decode/*.cu))
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -479,7 +479,13 @@ gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer ov
 
 .PHONY: gpu-bench
 gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
-	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench-gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
+	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench-gpu --sets $(GPU_SETS) --csv -o $(GPU_OUT)
+
+# What others recorded was timed with an L2 still to be written back.
+.PHONY: gpu-bench-recorded
+gpu-bench-recorded: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: the same as released kernels were timed, beside GPU_PEERS, into build/gpu-bench-recorded.csv
+	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench-gpu --flush write --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) \
+	  --csv -o $(BUILD)/gpu-bench-recorded.csv
 
 # What treeattn chooses its plans by: measured, fitted, and compiled in.
 GPU_SWEEP ?= $(BUILD)

@@ -379,8 +379,8 @@ void fig_floor(struct figure *f)
         {"fasttree-fig9", "FT"}, {"pat-fig9", "PAT"}, {"speculative", "SPEC"}};
     struct times ours[N_SETS], released[N_SETS], floors[N_SETS];
     for (int k = 0; k < N_SETS; k++) {
-        times_measured(f, "measured/h200_bench_gpu", set[k][0], "time_us", &ours[k]);
-        times_measured(f, "measured/h200_bench_gpu", set[k][0], "floor_us", &floors[k]);
+        times_measured(f, "measured/h200_bench_write", set[k][0], "time_us", &ours[k]);
+        times_measured(f, "measured/h200_bench_write", set[k][0], "floor_us", &floors[k]);
         times_released(f, set[k][1], &released[k]);
     }
     int32_t half = ours->n_series / 2;

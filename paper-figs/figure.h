@@ -143,7 +143,7 @@ bool result_read(const char *path, const char *name, struct csv *t, struct err *
 
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
-/* A table by name: "paper/deft-table5", "measured/h200_bench_gpu", or "data/NAME" of data.def. An empty one
+/* A table by name: "paper/deft-table5", "measured/h200_bench_write", or "data/NAME" of data.def. An empty one
  * after an error. Owned by the figure. */
 const struct csv *figure_table(struct figure *f, const char *name);
 

@@ -281,7 +281,7 @@ void fig_pat_fig9_ours(struct figure *f)
     static const char *const series[] = {"flash-attention",   "flashinfer", "fasttree", "relay++", "pat",
                                          "pat:rule=artifact", NULL};
     struct times x;
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "time_us", &x);
     times_drop(&x, "relay"); /* the kernel makes no copies below the prefix: what ran is relay++ */
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
     check_kernels(f, &x, "pat");
@@ -292,13 +292,13 @@ void fig_pat_fig9_ours_artifact(struct figure *f)
     static const char *const series[] = {"flash-attention",   "flashinfer", "fasttree", "relay++", "pat",
                                          "pat:rule=artifact", NULL};
     struct times x;
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "time_us", &x);
     times_drop(&x, "relay"); /* as above */
     times_draw(f, &x, "pat:rule=artifact", series, "configuration of Figure 9");
     check_kernels(f, &x, "pat:rule=artifact");
     struct times read, once, recorded;
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "kv_bytes", &read);
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "unique_kv", &once);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "kv_bytes", &read);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "unique_kv", &once);
     times_released(f, "PAT", &recorded);
     check_why(f, "pat-over-flash-attention",
               "FlashAttention's plan reads %.2g times the K and V that are there, on the mean of these "
@@ -515,7 +515,7 @@ void fig_pat_fig11_artifact(struct figure *f)
 void fig_pat_fig11_measured(struct figure *f)
 {
     struct times x;
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "time_us", &x);
     excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4);
 }
 
@@ -573,8 +573,8 @@ void fig_pat_fig14(struct figure *f)
 {
     enum { LAYERS = 32 };
     struct times plan, attention;
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "plan_ms", &plan);
-    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &attention);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "plan_ms", &plan);
+    times_measured(f, "measured/h200_bench_write", "pat-fig9", "time_us", &attention);
     int32_t p = times_series(&plan, "pat"), a = times_series(&attention, "pat"),
             h = times_heads(&plan, "32/8"), g = times_heads(&attention, "32/8");
     int hidden = 0, of = 0;

@@ -7,6 +7,7 @@
  * live as before. If nothing fails, a plan that changes again and again without a wait gives the right results.
  */
 #include "kernels/cuda/host/cuda.h"
+#include "kernels/cuda/probe/chain.h"
 #include "kernels/decode/decode.h"
 #include "tests/stand_in/stand_in.h"
 #include "verify/judge/judge.h"
@@ -247,6 +248,29 @@ static void decoder_takes_what_it_says(void)
     decoder_close(d);
 }
 
+/* The probe of the least chain, captured and replayed twice as the bench does it, writes what it should. */
+static void probe_is_right(void)
+{
+    struct err e = {0};
+    void *stream = gpu_stream_new(&e);
+    struct gpu_chain *x = gpu_chain_new(132, &e);
+    bool good = stream && x;
+    for (int way = 0; way < N_CHAIN_WAYS && good; way++) {
+        good = gpu_capture_begin(stream, &e) && gpu_chain_run(x, (enum gpu_chain_way)way, stream, &e);
+        void *graph = gpu_capture_end(stream, &e);
+        for (int turn = 0; turn < 2 && good; turn++)
+            good = graph && gpu_chain_poison(x, stream, &e) && gpu_graph_run(graph, stream, &e) &&
+                   gpu_sync(&e) && gpu_chain_right(x, (enum gpu_chain_way)way, &e);
+        gpu_graph_free(graph);
+    }
+    if (!good) {
+        complaints++;
+        printf("stand-in-sweep: %s\n", e.msg);
+    }
+    gpu_chain_free(x);
+    gpu_stream_free(stream);
+}
+
 int main(void)
 {
     int64_t failed = 0;
@@ -263,6 +287,7 @@ int main(void)
     test_case_free(b);
     case_clear(&c);
     decoder_takes_what_it_says();
+    probe_is_right();
     printf("stand-in-sweep: %lld calls failed in turn, %lld complaints\n", (long long)failed,
            (long long)complaints);
     return complaints == 0 && failed > 0 ? EXIT_GOOD : EXIT_FAILED;

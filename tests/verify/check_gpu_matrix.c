@@ -212,14 +212,17 @@ TEST(times_have_a_median_and_a_spread)
     ck_assert(gpu_time_of(ten, 10).p90_us == 9);
 }
 
-TEST(a_time_under_its_floor_is_invalid)
+/* Floor 9 us, least chain 5: the limit for a row is 9 + 0.8 x 5. */
+TEST(a_time_under_its_limit_is_invalid)
 {
-    ck_assert_int_eq(gpu_verdict_of(V_PASS, 10, 9), GPU_PASS);
-    ck_assert_int_eq(gpu_verdict_of(V_PASS, 9, 9), GPU_PASS);
-    ck_assert_int_eq(gpu_verdict_of(V_PASS, 8.99, 9), GPU_INVALID);
-    ck_assert_int_eq(gpu_verdict_of(V_PASS, NAN, 9), GPU_INVALID);
-    ck_assert_int_eq(gpu_verdict_of(V_MARGINAL, 10, 9), GPU_MARGINAL);
-    ck_assert_int_eq(gpu_verdict_of(V_FAIL, 8, 9), GPU_FAIL); /* wrong comes before too fast */
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 14, 9, 5), GPU_PASS);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 13, 9, 5), GPU_PASS);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 12.99, 9, 5), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_MARGINAL, 12.99, 9, 5), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 8.99, 9, 0), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, NAN, 9, 5), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_MARGINAL, 14, 9, 5), GPU_MARGINAL);
+    ck_assert_int_eq(gpu_verdict_of(V_FAIL, 8, 9, 5), GPU_FAIL); /* wrong comes before too fast */
 }
 
 TEST(the_sets_are_the_papers)
@@ -277,6 +280,7 @@ static struct bench_fixture bench_fixture(void)
         r->ledger.kv = r->bytes = r->unique_kv;
         r->floor_us = gpu_floor_us(&r->need, &x.b.limits);
         r->time = (struct gpu_time){.median_us = over_floor[i] * r->floor_us, .reps = 21};
+        r->chain_us = r->floor_us; /* time / (floor + chain) is half of time / floor */
         r->grid = (struct gpu_grid){.ctas = 600, .longest = 1};
     }
     return x;
@@ -363,11 +367,21 @@ TEST(peers_that_are_none_are_refused)
 TEST(bars_are_in_the_summary)
 {
     CLEARED(bench_fixture) x = bench_fixture();
+    x.b.flush_reads = true;
     /* 1.25 x the floor; Q and O are a little of the floor's bytes */
     ck_assert(summary_has(&x, "# 256 4096: 80.0 %"));
     ck_assert(summary_has(&x, "pat on 256_4096 at 32/32"));
     ck_assert(!summary_has(&x, "plans are made"));
     ck_assert(summary_has(&x, "6 rows, 1 at 75 % of the read bandwidth or more; least 20.0 %, cascade"));
+    ck_assert(summary_has(&x, "over 100 MB, neither serial, unfused nor one row a tile: 6 rows"));
+    for (int i = EXCUSE_SERIAL; i <= EXCUSE_ONE_ROW; i++) {
+        x.row[4].excuse = (enum gpu_excuse)i;
+        ck_assert(summary_has(&x, "5 rows, 0 at 75 %"));
+    }
+    x.row[4].excuse = EXCUSE_NONE;
+    x.b.flush_reads = false; /* what is written back is nobody's kernel */
+    ck_assert(!summary_has(&x, "at 75 %"));
+    x.b.flush_reads = true;
     x.row[0].grid.ctas = 527;
     x.row[1].grid.longest = 2.1;
     x.row[2].ledger.kv = x.row[2].unique_kv * 12 / 10;
@@ -377,6 +391,70 @@ TEST(bars_are_in_the_summary)
     ck_assert(summary_has(&x, "rows: 6, 5 PASS, 0 MARGINAL, 0 FAIL, 1 SKIP, 0 INVALID"));
     x.b.sms = 108;
     ck_assert(summary_has(&x, "# plans are made for h200, which has 132 SMs; this card has 108: those"));
+}
+
+/* Time over floor + chain, by class of the floor (30 and 120 us here), of the best plan and of ours. */
+TEST(distances_to_the_limit_are_in_the_summary)
+{
+    CLEARED(bench_fixture) x = bench_fixture();
+    ck_assert(!summary_has(&x, "least chain"));
+    x.b.chain_us[0] = 6.25;
+    x.b.chain_us[1] = 7.5;
+    x.b.empty_us = 3;
+    ck_assert(summary_has(
+        &x, "# least chain: 6.25 us, with a merge 7.50 us, an empty kernel 3.00 us; L2 emptied by writing"));
+    ck_assert(summary_has(
+        &x, "# time/(floor + chain) of the best plan of each tree (geometric mean): all 0.685 of 2; 15 to "
+            "50 us 0.750 of 1; over 50 us 0.625 of 1\n"));
+    ck_assert(!summary_has(&x, "of treeattn"));
+    ck_assert(strategy_parse("treeattn", &x.use[2], NULL));
+    x.row[0].floor_us = x.row[0].chain_us = x.row[2].floor_us = x.row[2].chain_us =
+        x.row[2].time.median_us / 4;
+    x.config[0].set = "speculative";
+    x.row[5].verdict = GPU_INVALID;
+    ck_assert_double_eq_tol(gpu_over_limit(&x.row[2]), 2, 1e-12);
+    x.row[2].floor_us = x.row[2].chain_us = 5;
+    x.row[2].time.median_us = 30;
+    ck_assert(summary_has(
+        &x, "# time/(floor + chain) of treeattn (geometric mean): all 3.000 of 1; floor under 15 us 3.000 "
+            "of 1; speculative 3.000 of 1\n"));
+}
+
+/* What a kernel may plead: the second launch waits, scores go through memory, or tiles hold a row. */
+TEST(plans_have_excuses)
+{
+    AUTO_WITH_TREE nf = form("1,4 100,50");
+    for (int second = LAUNCH_SERIAL; second <= LAUNCH_CONCURRENT; second++)
+        for (int split = 40; split <= 60; split += 20) {
+            AUTO(plan) plan = plan_new(nf, "test");
+            struct sel s = {0};
+            plan_launch(plan, "first", LAUNCH_SERIAL);
+            plan_launch(plan, "second", (enum launch_order)second);
+            sel_queries(&s, 0, 4);
+            sel_run(&s, 0, 0, 100);
+            plan_group(plan, &s,
+                       &(struct group_spec){.tile_m = 16, .tile_n = 16, .launch = 0, .kv_end = 100});
+            for (int32_t q = 0; q < 4; q++) {
+                sel_clear(&s);
+                sel_queries(&s, q, q + 1);
+                sel_run(&s, 1 + q, 0, 50);
+                plan_group(plan, &s,
+                           &(struct group_spec){
+                               .tile_m = 16, .tile_n = 16, .launch = 1, .kv_end = split == 40 ? 20 : 50});
+            }
+            plan_merge_flat(plan, "merge", true);
+            /* alone: 4 x 20 or 4 x 50 tokens beside 100 */
+            enum gpu_excuse should = second == LAUNCH_SERIAL ? EXCUSE_SERIAL
+                                     : split == 60           ? EXCUSE_ONE_ROW
+                                                             : EXCUSE_NONE;
+            ck_assert_int_eq(gpu_excuse_of(plan, 4, 4), should);
+            if (second == LAUNCH_CONCURRENT) /* two heads share K and V */
+                ck_assert_int_eq(gpu_excuse_of(plan, 8, 4), EXCUSE_NONE);
+            plan->unfused = true;
+            ck_assert_int_eq(gpu_excuse_of(plan, 4, 4), EXCUSE_UNFUSED);
+            plan->unfused = false;
+            sel_free(&s);
+        }
 }
 
 /* As many cells as columns, whatever a row lacks; JSON that parses. */
@@ -407,6 +485,12 @@ TEST(rows_are_whole)
             ck_assert(json_is_null(json_object_get(json_array_get(rows, 1), "time_us")));
             ck_assert_double_eq_tol(
                 json_number_value(json_object_get(json_array_get(rows, 0), "time_over_floor")), 2, 1e-9);
+            ck_assert_double_eq_tol(
+                json_number_value(json_object_get(json_array_get(rows, 0), "time_over_limit")), 1, 1e-9);
+            ck_assert_double_eq_tol(json_number_value(json_object_get(json_array_get(rows, 0), "chain_us")),
+                                    json_number_value(json_object_get(json_array_get(rows, 0), "floor_us")),
+                                    1e-9);
+            ck_assert(json_is_null(json_object_get(json_array_get(rows, 1), "chain_us")));
             json_decref(rows);
         }
     }
@@ -588,6 +672,7 @@ static struct bench_run bench_of(const char *const names[3], enum bench_rows row
                                 .distinct = rows == DISTINCT_ROWS,
                                 .fastest = rows == FASTEST_ROWS,
                                 .probe_us = before.probe_us,
+                                .chain_us = {before.chain_us[0], before.chain_us[1]},
                                 .disturbed = before.disturbed}};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
@@ -722,13 +807,41 @@ TEST(the_protocol_is_kept)
     }
     ck_assert(x.row[1].verdict == GPU_SKIP && strstr(x.row[1].why, "not visible"));
     ck_assert_int_eq(fake_gpu.replays, 2 * (3 + 5));
-    ck_assert_int_eq(fake_gpu.fills, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.chains, N_CHAIN_WAYS * (5 + 51)); /* once a run, and the L2 emptied for each */
+    ck_assert_int_eq(fake_gpu.fills, 2 * (3 + 5) + fake_gpu.chains);
     ck_assert_int_eq(fake_gpu.runs, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.reads, 2 * PROBES);
     ck_assert_int_eq(fake_gpu.live, 0);
+    fake_gpu.chains = 0;
     x = bench_on_fake(FAKE_SOUND, 1 << 28, true, 0);
     ck_assert_msg(x.done && x.row[0].verdict == GPU_PASS, "%s", x.e.msg);
-    ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5 + PROBES));
+    ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5 + PROBES) + fake_gpu.chains);
+    ck_assert_int_eq(fake_gpu.live, 0);
+}
+
+/* What the probe takes is in the rows; of plans with partial results what it takes with a merge. Rows that are faster than floor
+ * and chain can be are INVALID; a probe that writes nothing ends the run. */
+TEST(the_least_chain_is_measured)
+{
+    fake_gpu.chain_us = 20;
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, true, 0);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert(x.b.chain_us[0] >= 20 && x.b.chain_us[1] >= 20 && x.b.empty_us >= 20);
+    x.b.chain_us[0] = 0; /* one run of the fake is as long as another, so here they are told apart by hand */
+    static const char *const names[] = {"pat", "tree-specinfer", "flash-attention"};
+    struct gpu_bench told = {.probe_us = 100, .chain_us = {2, 3}};
+    x = bench_of(names, ALL_ROWS, FAKE_SOUND, 1 << 28, true, 0, told);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert(x.row[0].chain_us == 3 && x.row[1].chain_us == 0 && x.row[2].chain_us == 2);
+    fake_gpu.chain_us = 1e7;
+    x = bench_on_fake(FAKE_SOUND, 1 << 28, true, 0);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert(x.row[0].verdict == GPU_INVALID && x.row[2].verdict == GPU_INVALID &&
+              x.row[1].verdict == GPU_SKIP);
+    ck_assert(x.row[0].worst > 0 && x.row[0].worst < 0.5); /* right, but too fast */
+    fake_gpu.chain_us = 0;
+    x = bench_on_fake(FAKE_NO_CHAIN, 1 << 28, true, 0);
+    ck_assert(!x.done && strstr(x.e.msg, "the probe of the least chain wrote a wrong result: 0 of 2"));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
 
@@ -762,7 +875,8 @@ TEST(memory_that_is_not_there_is_a_skip)
 
 /* ---- what was measured ------------------------------------------------------------------------------------- */
 
-static void check_measured(const char *path)
+/* written: of a run with --flush write that was made before there was a probe. */
+static void check_measured(const char *path, bool written)
 {
     static const char *const needs[] = {
         "# treeattn bench", "device ", "driver ", "toolkit ", "commit ", "UTC", "measured here: read "};
@@ -777,20 +891,23 @@ static void check_measured(const char *path)
         ck_assert_msg(strstr(text, needs[i]), "%s: its head lacks '%s'", path, needs[i]);
     ck_assert_msg(!strstr(text, "commit unknown") && !strstr(text, "dirty"), "%s: of which commit?", path);
     for (int i = 0; gpu_columns[i]; i++)
-        n += (size_t)snprintf(head + n, sizeof head - n, "%s%s", i ? "," : "", gpu_columns[i]);
+        if (!written ||
+            (strcmp(gpu_columns[i], "chain_us") != 0 && strcmp(gpu_columns[i], "time_over_limit") != 0))
+            n += (size_t)snprintf(head + n, sizeof head - n, "%s%s", i ? "," : "", gpu_columns[i]);
     ck_assert_msg(strncmp(columns, head, n) == 0 && columns[n] == '\n', "%s: columns", path);
     ck_assert_msg(!strstr(columns, ",FAIL,"), "%s has figures that are none", path);
 }
 
 /* Committed timings say where they come from, have the columns of today, and no figure beside a wrong answer. */
-TEST(measured_files_say_where_they_come_from)
+LOOP_TEST(measured_files_say_where_they_come_from, 2)
 {
     glob_t g;
-    if (glob("paper-figs/measured/*bench_gpu*.csv", 0, NULL, &g) != 0) {
+    if (glob(_i ? "paper-figs/measured/*bench_write*.csv" : "paper-figs/measured/*bench_gpu*.csv", 0, NULL,
+             &g) != 0) {
         printf("check_gpu: skipped, no measured files here\n");
         return;
     }
     for (size_t i = 0; i < g.gl_pathc; i++)
-        check_measured(g.gl_pathv[i]);
+        check_measured(g.gl_pathv[i], _i == 1);
     globfree(&g);
 }

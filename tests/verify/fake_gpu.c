@@ -1,7 +1,9 @@
 #include "tests/verify/fake_gpu.h"
 #include "kernels/cuda/host/exact.h"
+#include "kernels/cuda/probe/chain.h"
 #include "kernels/decode/decode.h"
 #include "ref/rng.h"
+#include "tests/stand_in/chain.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -250,8 +252,10 @@ static bool run_now(const struct cuda_plan *cp, const struct cuda_args *a, struc
 }
 
 struct graph {
-    const struct cuda_plan *cp;
+    const struct cuda_plan *cp; /* NULL: of the probe */
     struct cuda_args args;
+    struct cuda_chain_args chain;
+    enum gpu_chain_way way;
 };
 
 static void *capturing; /* the stream */
@@ -261,8 +265,25 @@ bool cuda_run(struct cuda_plan *cp, const struct cuda_args *a, void *stream, str
 {
     if (!stream || stream != capturing)
         return run_now(cp, a, e);
-    captured = (struct graph){cp, *a};
+    captured = (struct graph){.cp = cp, .args = *a};
     return true;
+}
+
+/* Only ever captured. */
+bool gpu_chain_enqueue(enum gpu_chain_way way, const struct cuda_chain_args *a, void *stream, struct err *e)
+{
+    (void)e;
+    CK(stream && stream == capturing);
+    captured = (struct graph){.chain = *a, .way = way};
+    return true;
+}
+
+static void run_chain(const struct graph *g)
+{
+    fake_gpu.chains++;
+    fake_gpu.read_us += fake_gpu.chain_us;
+    if (fake_gpu.fault != FAKE_NO_CHAIN)
+        chain_on_host(g->way, &g->chain);
 }
 
 bool gpu_capture_begin(void *stream, struct err *e)
@@ -285,6 +306,10 @@ bool gpu_graph_run(void *graph, void *stream, struct err *e)
 {
     const struct graph *g = graph;
     (void)stream;
+    if (!g->cp) {
+        run_chain(g);
+        return true;
+    }
     bool slow = fake_gpu.replays >= fake_gpu.slow_from && fake_gpu.replays < fake_gpu.slow_to;
     fake_gpu.read_us += slow ? 50000 : 0;
     fake_gpu.replays++;

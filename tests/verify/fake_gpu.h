@@ -24,6 +24,7 @@ enum fake_fault {
     FAKE_OLD_OUTPUT,   /* a run in a graph writes nothing; where there are slow ones, one of those */
     FAKE_OLD_PARTIALS, /* partial results are merged before they are there: those of the run before */
     FAKE_WRONG_TRUTH,
+    FAKE_NO_CHAIN, /* the probe writes nothing */
     N_FAKE_FAULTS
 };
 
@@ -35,7 +36,9 @@ struct fake_gpu {
     int64_t runs, replays, fills, reads; /* so far; fills and reads: of 256 MB */
     int64_t slow_reads;                  /* of those of 256 MB to come, that take twice their time */
     int64_t slow_from, slow_to;          /* replays of these numbers take 50 ms more */
-    double read_us;                      /* what both took: it is not waited, but events know of it */
+    int64_t chains;                      /* runs of the probe, which are no replays */
+    double chain_us;                     /* that each takes */
+    double read_us;                      /* what all these took: it is not waited, but events know of it */
 };
 extern struct fake_gpu fake_gpu;
 

@@ -19,6 +19,8 @@ enum { MIN_REPS = 5, MAX_REPS = 1001, PROBES = 10 };
 static const double ROW_US = 50e3;
 /* Seconds that a row waits for memory to be as fast as ever, at most; what of the time that reading takes at best is not. */
 static const double SETTLE_S = 3, DISTURBED = 1.02;
+/* What of the least chain no kernel can be without, whatever the probe's own luck. */
+static const double CHAIN_SURE = 0.8;
 /* Seconds that the first row reads to find out what that is. */
 static const double FIRST_S = 0.1;
 
@@ -32,14 +34,17 @@ bool gpu_bench_open(struct gpu_bench *b, struct err *e)
     b->sms = c.sms;
     b->stream = gpu_stream_new(e);
     b->flush = b->stream ? gpu_alloc(FLUSH_BYTES + SCRATCH_BYTES, e) : NULL;
-    return b->flush != NULL;
+    b->probe = b->flush ? gpu_chain_new(b->sms, e) : NULL;
+    return b->probe != NULL;
 }
 
 void gpu_bench_close(struct gpu_bench *b)
 {
+    gpu_chain_free(b->probe);
     gpu_free(b->flush);
     gpu_stream_free(b->stream);
     b->flush = b->stream = NULL;
+    b->probe = NULL;
 }
 
 /* ---- a row ------------------------------------------------------------------------------------------------ */
@@ -59,11 +64,39 @@ struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv)
     return g;
 }
 
-enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us)
+/* Are there groups that begin only when others have ended? */
+static bool is_serial(const struct plan *plan)
+{
+    int32_t first = plan->n_launches;
+    bool serial = false;
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        first = plan->group[i].launch < first ? plan->group[i].launch : first;
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        serial = serial || (plan->group[i].launch > first &&
+                            plan->launch[plan->group[i].launch].order == LAUNCH_SERIAL);
+    return serial;
+}
+
+enum gpu_excuse gpu_excuse_of(const struct plan *plan, int32_t h_q, int32_t h_kv)
+{
+    double all = 0, alone = 0;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *x = &plan->group[i];
+        int64_t rows = (int64_t)x->nq * (h_q / h_kv), tiles = x->tile_m > 0 ? ceil_div(rows, x->tile_m) : 1;
+        all += (double)(tiles * x->n_kv);
+        alone += rows == 1 ? (double)x->n_kv : 0;
+    }
+    return plan->unfused     ? EXCUSE_UNFUSED
+           : is_serial(plan) ? EXCUSE_SERIAL
+           : 2 * alone > all ? EXCUSE_ONE_ROW
+                             : EXCUSE_NONE;
+}
+
+enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us, double chain_us)
 {
     if (compared == V_FAIL)
         return GPU_FAIL;
-    if (!(median_us >= floor_us))
+    if (!(median_us >= floor_us + CHAIN_SURE * chain_us))
         return GPU_INVALID;
     return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
 }
@@ -146,6 +179,7 @@ static bool send_plan(struct bed *x, struct job *j, struct err *e)
     const struct ledger *a = &r->ledger;
     r->bytes = a->kv + a->q + a->mask + ledger_scores(a) + ledger_partials(a) + a->out;
     r->grid = gpu_grid_of(j->plan, p->heads.h_q, p->heads.h_kv);
+    r->excuse = gpu_excuse_of(j->plan, p->heads.h_q, p->heads.h_kv);
     double stored = bytes_stored(p, plan_stored_tokens(j->plan));
     if (!cuda_caps(&c, e))
         return false;
@@ -199,18 +233,21 @@ struct replay {
     int64_t o_bytes, lse_bytes, work_bytes;
 };
 
+bool gpu_flush(const struct gpu_bench *b, int64_t turn, void *stream, struct err *e)
+{
+    struct gpu_span read = flush_read(b);
+    return gpu_fill(b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e) &&
+           (!b->flush_reads || gpu_do_read(&read, turn, stream, e));
+}
+
 /* O, LSE and partial results poisoned, then the cache emptied: a merge that comes too early would find those of the replay
  * before, which are the same. */
 static bool before_replay(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct replay *r = of;
-    const struct gpu_bench *b = r->x->b;
-    struct gpu_span read = flush_read(b);
     return gpu_fill(r->x->d.o, 0xFF, r->o_bytes, stream, e) &&
            gpu_fill(r->x->d.lse, 0xFF, r->lse_bytes, stream, e) &&
-           gpu_fill(r->x->work, 0xFF, r->work_bytes, stream, e) &&
-           gpu_fill(b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e) &&
-           (!b->flush_reads || gpu_do_read(&read, turn, stream, e));
+           gpu_fill(r->x->work, 0xFF, r->work_bytes, stream, e) && gpu_flush(r->x->b, turn, stream, e);
 }
 
 static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
@@ -273,7 +310,7 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
         return false;
     bool good = cuda_run(j->cp, a, b->stream, e);
     r.graph = gpu_capture_end(b->stream, e);
-    good = good && r.graph && settle(b, e) &&
+    good = good && r.graph && settle(b, e) && (b->chain_us[0] > 0 || gpu_chain_measure(b, e)) &&
            gpu_time_each(before_replay, do_replay, &r, 3, b->stream, us, e); /* warm */
     if (good) {
         int64_t n = (int64_t)(ROW_US / fmax(us[2], 1));
@@ -281,6 +318,7 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
         good = gpu_time_each(before_replay, do_replay, &r, n, b->stream, us, e);
         if (good)
             j->row->time = gpu_time_of(us, n);
+        j->row->chain_us = b->chain_us[j->plan->n_merge_in > 0];
     }
     gpu_graph_free(r.graph);
     return good;
@@ -312,7 +350,7 @@ static bool run_job(struct bed *x, struct job *j, struct err *e)
     if (good) {
         struct arithmetic made = arithmetic_of(x->d.p, j->plan, x->b->kernel);
         enum verdict v = gpu_exact_compare(&x->d, out, &made, &j->row->worst, j->row->why);
-        j->row->verdict = gpu_verdict_of(v, j->row->time.median_us, j->row->floor_us);
+        j->row->verdict = gpu_verdict_of(v, j->row->time.median_us, j->row->floor_us, j->row->chain_us);
     }
     output_free(out);
     return good;

@@ -6,9 +6,9 @@
  *   1. All strategies plan, for an H200 whatever the card. Plans go to the device before any data exist.
  *   2. Q, K, V and the page table are drawn on the device. The exact answer is computed there in double
  *      (kernels/cuda/host/exact.h). The host checks a sample of its rows against its own sums.
- *   3. For each strategy the run is captured in a CUDA graph. Before each replay O, LSE and partial results
- *      are poisoned, and 256 MB are written to empty the L2 cache, both outside of the timed span. The span is
- *      one replay between two events, merges inside (runs have no counters).
+ *   3. For each strategy the run is captured in a CUDA graph. Before each replay O, LSE and partial results are poisoned. Then
+ *      256 MB are written and read to empty the L2 cache, which is cold and clean afterwards. Both are outside of the timed span.
+ *      The span is one replay between two events, merges inside (runs have no counters).
  *   4. What the last timed replay wrote is compared with the exact answer, every element, in units of the
  *      derived bound.
  *
@@ -18,12 +18,17 @@
  *
  * The floor is max(unique bytes / read bandwidth, operations / tensor peak): each token that some query sees read once,
  * Q read once, O written once; 4 d operations for each (query head, visible token). Bandwidth and peak are measured in
- * the same run. A time under the floor is INVALID.
+ * the same run.
+ *
+ * No kernel of plans reaches the floor of a small tree: launch, item, page, K and V, and result follow each other, and a merge
+ * waits for partial results. A probe without arithmetic (kernels/cuda/probe) measures that least chain in the same run, by the
+ * same protocol. So the limit is floor + chain. A time under floor + 0.8 chain is INVALID.
  */
 #ifndef TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 #define TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 
 #include "kernels/cuda/host/cuda.h"
+#include "kernels/cuda/probe/chain.h"
 #include "sim/strategy.h"
 #include "verify/cases/tree_source.h"
 #include "verify/io/table.h"
@@ -104,6 +109,10 @@ struct gpu_grid {
 };
 struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv);
 
+/* Why a plan's kernel need not come near the read bandwidth. ONE_ROW: most tokens are read by tiles that have one row. */
+enum gpu_excuse { EXCUSE_NONE, EXCUSE_SERIAL, EXCUSE_UNFUSED, EXCUSE_ONE_ROW };
+enum gpu_excuse gpu_excuse_of(const struct plan *plan, int32_t h_q, int32_t h_kv);
+
 enum gpu_verdict { GPU_PASS, GPU_MARGINAL, GPU_FAIL, GPU_SKIP, GPU_INVALID };
 extern const char *const gpu_verdict_name[];
 
@@ -121,16 +130,19 @@ struct gpu_row {
     struct gpu_time time;
     struct gpu_need need;
     struct gpu_grid grid;
-    double floor_us;
-    struct ledger ledger; /* of the plan */
-    int64_t bytes;        /* its sum */
+    enum gpu_excuse excuse;
+    double floor_us, chain_us; /* chain_us: from its timing on */
+    struct ledger ledger;      /* of the plan */
+    int64_t bytes;             /* its sum */
     int64_t unique_kv;
     double plan_ms, upload_ms;
     double worst; /* error in bounds */
     char why[256];
 };
 /* Verdict of a row that was timed, judged and is not a SKIP. */
-enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us);
+enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us, double chain_us);
+/* Time over floor + chain; 1 is the limit. */
+double gpu_over_limit(const struct gpu_row *r);
 /* Has it a time that may be shown beside others? */
 bool gpu_row_counts(const struct gpu_row *r);
 
@@ -145,6 +157,9 @@ struct gpu_bench {
     bool fastest;         /* of a strategy's plans only the fastest is a row, timed once more */
     bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
     void *flush, *stream; /* made by gpu_bench_open */
+    struct gpu_chain *probe; /* likewise */
+    /* Microseconds of an empty kernel, and of the least chain without and with a merge; 0 before the first row is timed. */
+    double empty_us, chain_us[2];
     /* Microseconds that reading 256 MB takes at best; how often and for how long rows waited until it took no longer;
      * rows that began when it did. */
     double probe_us, waited_s;
@@ -152,6 +167,10 @@ struct gpu_bench {
 };
 bool gpu_bench_open(struct gpu_bench *b, struct err *e);
 void gpu_bench_close(struct gpu_bench *b);
+/* Empties the L2, enqueued; what the bytes become changes with the turn. */
+bool gpu_flush(const struct gpu_bench *b, int64_t turn, void *stream, struct err *e);
+/* Times the probe into empty_us and chain_us: medians, of a merge the least of the ways to it (chain_gpu.c). */
+bool gpu_chain_measure(struct gpu_bench *b, struct err *e);
 /* Every strategy on one tree; of rows[n_use] *n_rows are filled, all but where b->distinct or b->fastest. False with *e set
  * if the card fails; a strategy that does not apply, or a tree too large for the card's memory, is a SKIP. */
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,

@@ -89,6 +89,11 @@ void gpu_peers_free(struct gpu_peers *p)
     *p = (struct gpu_peers){0};
 }
 
+double gpu_over_limit(const struct gpu_row *r)
+{
+    return r->time.median_us / (r->floor_us + r->chain_us);
+}
+
 /* ---- ours against theirs --------------------------------------------------------------------------------- */
 
 /* The smallest time / floor of a peer on a tree; +inf if it has none. */
@@ -211,11 +216,54 @@ static void print_where(FILE *f, const struct gpu_row *r)
     free(label);
 }
 
-/* Plans that leave a kernel no excuse: enough CTAs, even ones, nothing read twice, more than launch costs. */
+/* Plans that leave a kernel no excuse: enough CTAs, even ones, nothing read twice, more than launch costs, and no kernel that waits
+ * for another before it reads. */
 static bool no_excuse(const struct gpu_row *r, const struct gpu_bench *b)
 {
-    return gpu_row_counts(r) && r->grid.ctas >= 4 * (int64_t)b->sms && r->grid.longest <= 2 &&
-           r->ledger.kv > 100000000 && (double)r->ledger.kv <= 1.1 * (double)r->unique_kv;
+    return gpu_row_counts(r) && r->excuse == EXCUSE_NONE && r->grid.ctas >= 4 * (int64_t)b->sms &&
+           r->grid.longest <= 2 && r->ledger.kv > 100000000 &&
+           (double)r->ledger.kv <= 1.1 * (double)r->unique_kv;
+}
+
+/* Geometric means of time / (floor + chain), of all rows, by class of their floor, and of the speculative set. */
+struct over_limit {
+    double logs[5];
+    int64_t n[5];
+};
+
+static void add_over_limit(struct over_limit *x, const struct gpu_row *r)
+{
+    double over = log(gpu_over_limit(r));
+    int of = r->floor_us < 15 ? 1 : r->floor_us <= 50 ? 2 : 3;
+    bool at[5] = {[0] = true, [4] = strcmp(r->config->set, "speculative") == 0};
+    at[of] = true;
+    for (int i = 0; i < 5; i++) {
+        x->n[i] += at[i];
+        x->logs[i] += at[i] ? over : 0;
+    }
+}
+
+/* Of one strategy (NULL: of any) the best row of each tree. */
+static void print_over_limit(FILE *f, const char *lead, const struct gpu_row *rows, int64_t n_rows,
+                             const char *strategy)
+{
+    static const char *const of[] = {"all", "floor under 15 us", "15 to 50 us", "over 50 us", "speculative"};
+    struct over_limit x = {.n = {0}};
+    for (int64_t i = 0, end; i < n_rows; i = end) {
+        end = same_config(rows, n_rows, i);
+        const struct gpu_row *r = best_row(rows, i, end, strategy);
+        if (r && r->chain_us > 0)
+            add_over_limit(&x, r);
+    }
+    if (x.n[0] == 0)
+        return;
+    fprintf(f, "%stime/(floor + chain) of %s (geometric mean):", lead,
+            strategy ? strategy : "the best plan of each tree");
+    for (int i = 0; i < 5; i++)
+        if (x.n[i] > 0)
+            fprintf(f, "%s %s %.3f of %" PRId64, i ? ";" : "", of[i], exp(x.logs[i] / (double)x.n[i]),
+                    x.n[i]);
+    fputc('\n', f);
 }
 
 void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
@@ -263,11 +311,17 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
     if (trees > 0)
         fprintf(f, "%sbest plan of each tree: time/floor %.3f (geometric mean of %" PRId64 ")\n", lead,
                 exp(logs / (double)trees), trees);
-    if (wide > 0) {
+    if (b->chain_us[0] > 0)
+        fprintf(f,
+                "%sleast chain: %.2f us, with a merge %.2f us, an empty kernel %.2f us; L2 emptied by %s\n",
+                lead, b->chain_us[0], b->chain_us[1], b->empty_us, b->flush_reads ? "reading" : "writing");
+    print_over_limit(f, lead, rows, n_rows, NULL);
+    print_over_limit(f, lead, rows, n_rows, "treeattn");
+    if (wide > 0 && b->flush_reads) {
         fprintf(f,
                 "%splans with at least 4 CTAs an SM, the longest at most twice the mean, KV at most 1.1 x "
-                "unique and over 100 MB: %" PRId64 " rows, %" PRId64
-                " at 75 %% of the read bandwidth or more; least %.1f %%, ",
+                "unique and over 100 MB, neither serial, unfused nor one row a tile: %" PRId64
+                " rows, %" PRId64 " at 75 %% of the read bandwidth or more; least %.1f %%, ",
                 lead, wide, reach, percent_read(least, b));
         print_where(f, least);
         fputc('\n', f);
@@ -278,25 +332,43 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
 
-const char *const gpu_columns[] = {"strategy",    "verdict",
-                                   "time_us",     "time_over_floor",
-                                   "floor_us",    "mad_us",
-                                   "min_us",      "p90_us",
-                                   "reps",        "plan_bytes",
-                                   "gbps",        "percent_read",
-                                   "tflops",      "percent_tensor",
-                                   "plan_ms",     "upload_ms",
-                                   "ctas",        "longest",
-                                   "kv_bytes",    "unique_kv",
-                                   "worst_error", "heads",
-                                   "d",           "dtype",
-                                   "page",        "set",
-                                   "number",      "tree",
-                                   "kernel",      "arch",
-                                   "device",      "why",
+const char *const gpu_columns[] = {"strategy",
+                                   "verdict",
+                                   "time_us",
+                                   "time_over_floor",
+                                   "time_over_limit",
+                                   "floor_us",
+                                   "chain_us",
+                                   "mad_us",
+                                   "min_us",
+                                   "p90_us",
+                                   "reps",
+                                   "plan_bytes",
+                                   "gbps",
+                                   "percent_read",
+                                   "tflops",
+                                   "percent_tensor",
+                                   "plan_ms",
+                                   "upload_ms",
+                                   "ctas",
+                                   "longest",
+                                   "kv_bytes",
+                                   "unique_kv",
+                                   "worst_error",
+                                   "heads",
+                                   "d",
+                                   "dtype",
+                                   "page",
+                                   "set",
+                                   "number",
+                                   "tree",
+                                   "kernel",
+                                   "arch",
+                                   "device",
+                                   "why",
                                    NULL};
-const int32_t gpu_width[] = {22, 8, 9, 15, 8,  7, 8, 8, 4, 10, 7, 12, 7, 14, 8,  9,
-                             6,  7, 9, 9,  11, 6, 4, 5, 5, 13, 6, 32, 6, 4,  12, 0};
+const int32_t gpu_width[] = {22, 8, 9, 15, 15, 8,  8, 7, 8, 8, 4,  10, 7,  12, 7, 14, 8,
+                             9,  6, 7, 9,  9,  11, 6, 4, 5, 5, 13, 6,  32, 6,  4, 12, 0};
 
 void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
 {
@@ -306,13 +378,14 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     char *tree = tree_source_print(&c->src), *label = strategy_label(r->use);
     double s = 1e-6 * r->time.median_us;
     const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
-                             r->floor_us,       r->time.mad_us,
+                             gpu_over_limit(r), r->floor_us,
+                             r->chain_us,       r->time.mad_us,
                              r->time.min_us,    r->time.p90_us};
     snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.heads.h_q, c->spec.heads.h_kv);
     table_text(t, label);
     table_text(t, gpu_verdict_name[r->verdict]);
-    for (int i = 0; i < 6; i++)
-        table_measured_if(t, timed || i == 2, figure[i], 5);
+    for (int i = 0; i < 8; i++)
+        table_measured_if(t, timed || i == 3, figure[i], 5);
     table_i64(t, r->time.reps);
     table_bytes(t, r->bytes);
     const double rate[] = {1e-9 * (double)r->bytes / s, percent_read(r, b), 1e-12 * r->need.operations / s,

@@ -32,8 +32,8 @@ static bool set_columns(void *self, const char *value, struct err *e)
 static bool read_options(struct args *a, int argc, char **argv, struct err *e)
 {
     struct options o = {
-        .about = "Times plans on a GPU. Before each replay of the plan's CUDA graph 256 MB are written to "
-                 "empty the L2 cache; merges are inside of the timed span. Q, K, V and the page table are "
+        .about = "Times plans on a GPU. Before each replay of the plan's CUDA graph 256 MB are written and "
+                 "read to empty the L2 cache; merges are inside of the timed span. Q, K, V and the page table are "
                  "drawn after all planning. What the last timed replay wrote is compared, every element, "
                  "with exact attention.",
         .examples =
@@ -44,7 +44,10 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
             "are counted by the ledger. ctas: of attention, Q tiles x KV heads, without merges. gbps is "
             "plan_bytes over time; percent_read is its share of the read bandwidth measured in the same run; "
             "percent_tensor is the share of an 8192^3 bf16 product's rate. floor_us is max(unique bytes / "
-            "read bandwidth, operations / tensor peak); a time under it is INVALID.\n"
+            "read bandwidth, operations / tensor peak). chain_us is the least chain that a kernel cannot do "
+            "without, measured by a probe in the same run: launch, item, page, K and V, result, and where the plan "
+            "has partial results a merge. time_over_limit is time over floor_us + chain_us. A time under floor_us + "
+            "0.8 chain_us is INVALID.\n"
             "Plans are made for an H200, whatever the card. Storage is shared in all runs; a strategy that "
             "replicates KV is a SKIP where its copies would not fit.\n"
             "CSV begins with comment lines (#): command, device, driver, toolkit, commit, date, measured "
@@ -76,9 +79,9 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
         arch_option(&a->arch),
         HEADING("How it is timed:"),
         I64("reps", "N", &a->reps, 5, 1001, "21", "replays of each plan; fewer where one takes milliseconds"),
-        WORD("flush", "HOW", &a->flush, flush_name, 2, "write",
-             "how the L2 is emptied. write: as the recorded peers were timed; read: the 256 MB are read once "
-             "more, so that the L2 writes them back before the timed span and not in it"),
+        WORD("flush", "HOW", &a->flush, flush_name, 2, "read",
+             "how the L2 is emptied. read: the 256 MB that were written are read once more, so that the L2 "
+             "writes them back before the timed span and not in it; write: as the recorded peers were timed"),
         CALL("columns", "LIST", set_columns, &a->columns, NULL, "print only these columns"),
         TEXT("peers", "DIR", &a->peers, NULL,
              "compare with timings recorded in DIR/*.csv, by time over floor"),

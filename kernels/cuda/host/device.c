@@ -1,6 +1,7 @@
 /* device.c - the device behind gpu_*: thin over the CUDA runtime, with errors as sentences. */
 #include "kernels/cuda/device/launch.h"
 #include "kernels/cuda/host/device.h"
+#include "kernels/cuda/probe/chain.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -247,4 +248,10 @@ bool gpu_event_us(void *first, void *second, double *us, struct err *e)
 bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
 {
     return cuda_ok(cuda_launch_read(way, dev, bytes, scratch_64k, stream), "read", e);
+}
+
+bool gpu_chain_enqueue(enum gpu_chain_way way, const struct cuda_chain_args *a, void *stream, struct err *e)
+{
+    struct cuda_caps c;
+    return cuda_card(&c, e) && cuda_ok(cuda_launch_chain(way, a, c.arch >= 90, stream), "probe", e);
 }

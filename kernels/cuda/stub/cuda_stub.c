@@ -1,5 +1,6 @@
 /* What stands in for the CUDA side in a build without nvcc: one sentence, EXIT_MISSING. */
 #include "kernels/cuda/host/cuda.h"
+#include "kernels/cuda/probe/chain.h"
 
 #include <stdio.h>
 
@@ -183,5 +184,11 @@ bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *
 bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, void *stream, struct err *e)
 {
     (void)t, (void)n, (void)a, (void)b, (void)c, (void)stream;
+    return missing(e);
+}
+
+bool gpu_chain_enqueue(enum gpu_chain_way way, const struct cuda_chain_args *a, void *stream, struct err *e)
+{
+    (void)way, (void)a, (void)stream;
     return missing(e);
 }
