@@ -436,9 +436,10 @@ check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/e
 	$(Q)$(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz 40000 1 8 && $(BUILD)/tests/engine/fuzz bench)
 
 .PHONY: check-install
-check-install: $(STAGE)/done ## what is installed is enough for a plug-in, an engine, a reader and a shell; two archives of the sources are equal
+check-install: $(STAGE)/done ## what is installed is enough for a plug-in, an engine, a reader and a shell; two archives are equal; make artifact sees what differs
 	$(Q)$(if $(SAN)$(COV),,CC='$(CC)' tests/package/install.sh $(STAGE) $(PREFIX))
 	$(Q)tests/package/twice.sh $(BUILD)/twice $(VERSION)
+	$(Q)tests/package/artifact_test.sh
 
 # Kernels that are not here are no news in a check.
 but_cuda := 2> >(grep -v '^not here: ' >&2)

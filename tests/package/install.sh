@@ -43,7 +43,4 @@ complete_to() { # WORDS..: what stands before the cursor, last word incomplete
 export PKG_CONFIG_LIBDIR=$at/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 ${CC:-cc} -O2 -Wall -Werror "$here/tests/engine/replay.c" $(pkg-config --cflags --libs treeattn) -o "$work/replay"
 printf 'step 1 16\n0 40 5 6 7\n1 37 5 6 9\n\n' | LD_LIBRARY_PATH=$at/lib "$work/replay" cascade 1 2>/dev/null | grep -q 'n0\[0,32)' || fail "an engine gets no plan"
-printf 'heading\na,1.00,"x,y"\nb,2,c\n' >"$work/a"
-printf 'heading\na,1.02,"x,y"\nb,3,c\n' >"$work/b"
-[ "$(awk -v name=f -f "$here/tests/package/compare.awk" "$work/a" "$work/b")" = "f 4 1 1" ] || fail "the artifact's table counts wrong"
 echo "install: pages, completion, a plug-in and an engine by what is installed alone"
