@@ -21,15 +21,27 @@ rm -rf "$out"
 mkdir -p "$out"
 
 wrong() { echo "  $1"; failed=1; }
-# WHAT COMMAND..: a line that says what runs, then how long it took and the last thing it said, or the last five. Lines of figures-gpu, which
-# takes long, are shown as they come.
+# Lines of figures-gpu, which takes long, as they come.
+shown() {
+    local line first=1
+    while IFS= read -r line; do
+        case $line in
+        figures-gpu:*)
+            [ -z "$first" ] || echo
+            first=
+            echo "    ${line#figures-gpu: }"
+            ;;
+        esac
+    done
+}
+# WHAT COMMAND..: a line that says what runs, then how long it took and the last thing it said, or the last five.
 step() {
     local what=$1 began=$SECONDS log status
     shift
     ran=$((ran + 1))
     log=$out/step$ran.log
     printf '  %-56s ' "$what"
-    "$@" 2>&1 | tee "$log" | sed -un 's/^figures-gpu: /\n    /p'
+    "$@" 2>&1 | tee "$log" | shown
     status=$?
     ! grep -q '^figures-gpu: ' "$log" || printf '  %-56s ' "$what"
     if [ $status = 0 ]; then
@@ -40,16 +52,23 @@ step() {
         failed=1
     fi
 }
+figures_drawn() {
+    "$figures" --program "$program" --scratch "$out/scratch" --out "$out/figures" --no-drawing &&
+        echo "$(find "$out/figures/drawn" -name '*.csv' | wc -l) figures"
+}
 # What is measured on this card: figures whose numbers come from a file that is no link to a committed one.
 measured_here() {
-    local file id from
+    local file id from said
     for file in "$committed"/*.csv; do
         id=$(basename "$file" .csv)
         sed -n 2p "$file" | grep -q '^# ours: measured' || continue
-        for from in $("$figures" --no-data --program "$program" --root "$out/gpu" --scratch "$out/gpu/scratch" --why "$id" 1 2>/dev/null |
-            sed -n "s|^  \(.*/measured/[^/]*\.csv\)$|\1|p"); do
+        if ! said=$("$figures" --no-data --program "$program" --root "$out/gpu" --scratch "$out/gpu/scratch" --why "$id" 1 2>&1); then
+            echo "$id" # it has no numbers, which the table tells
+            continue
+        fi
+        while IFS= read -r from; do
             if [ -f "$from" ] && [ ! -L "$from" ]; then echo "$id"; break; fi
-        done
+        done < <(sed -n "s|^  \(.*/measured/[^/]*\.csv\)$|\1|p" <<<"$said")
     done
 }
 
@@ -66,7 +85,7 @@ for stage in $stages; do
         echo "stage 2, what needs no GPU: twenty minutes on two cores"
         step "planted faults are caught" "$program" selftest
         step "random trees against exact attention" "$program" verify -q --trees 60 --seed 1 --kernel cpu
-        step "every figure, from computed and committed data" "$figures" --program "$program" --scratch "$out/scratch" --out "$out/figures" --no-drawing
+        step "every figure, from computed and committed data" figures_drawn
         computed=1
         ;;
     3)

@@ -61,7 +61,7 @@ while [ \$# -gt 0 ]; do
     shift
 done
 if [ -n "\${id:-}" ]; then
-    echo "  \$root/measured/h100_bench_gpu.csv" # what is measured anew
+    find "\$root/measured" -type f -name '*.csv' | sed -n '1s/^/  /p' # what is measured anew
     exit
 fi
 mkdir -p "\$out/drawn"
