@@ -74,22 +74,38 @@ TEST(a_machine_without_a_card_has_none)
     }
 }
 
+/* The command, where and when, and the machine stand above what each of these measures; rows of JSON have it in their first line. */
 TEST(files_of_rows_say_the_machine)
 {
+    static const char of_case[] = "--kernel cpu --case 'tree=gen:bushy:3;strategy=pat'";
+    FREED char *d = scratch_folder(), *verify = xasprintf("verify %s --csv", of_case),
+               *report = xasprintf("verify -q %s --report %s/r.csv >/dev/null && cat %s/r.csv", of_case, d, d),
+               *rows = xasprintf("verify -q %s --rows %s/rows >/dev/null && "
+                                 "sed -n '1s/.*\"environment\":\\(.*\\)}$/# environment \\1/p' %s/rows", of_case, d, d);
+    const char *const commands[] = {
+        "replay --machine h200 --workload few-shot-20 --strategy pat --csv --every 200",
+        "decode --decoder cpu --llm tiny --strategy pat --steps 1 --csv "
+        "--trace deft:tests/fuzz/corpus/deft/reasoning",
+        "bench-cpu --reps 1 --head-dim 8 --csv",
+        "bench-plan --reps 1 --strategy tree-medusa --csv",
+        verify,
+        report,
+        rows,
+    };
     static const char mark[] = "# environment ";
-    char *out = xmalloc(SIZE);
-    if (program_built()) {
-        ck_assert_int_eq(run_shell(out, SIZE,
-                                   "%s replay --machine h200 --workload few-shot-20 --strategy pat --csv "
-                                   "--every 200 2>/dev/null",
-                                   program_path()),
-                         0);
-        char *line = strstr(out, mark);
-        ck_assert_msg(line, "%s", out);
-        line[strcspn(line, "\n")] = 0;
+    FREED char *out = xmalloc(SIZE);
+    for (size_t i = 0; program_built() && i < sizeof commands / sizeof commands[0]; i++) {
+        ck_assert_int_eq(run_shell(out, SIZE, "%s %s 2>/dev/null", program_path(), commands[i]), 0);
+        char *line = strstr(out, mark), *end = line ? strchr(line, '\n') : NULL;
+        ck_assert_msg(end, "%s: %s", commands[i], out);
+        *end = 0;
         json_t *x = json_loads(line + strlen(mark), 0, NULL);
-        ck_assert(json_is_string(fact(x, "cpu", "model")));
+        ck_assert_msg(x, "%s: %s", commands[i], line);
+        ck_assert(json_is_string(fact(x, "cpu", "model")) && json_object_get(x, "gpu"));
         json_decref(x);
+        *line = 0;
+        ck_assert_msg(commands[i] == rows || (strstr(out, "treeattn ") && strstr(out, "commit ") && strstr(out, " UTC")),
+                      "%s: %s", commands[i], out);
+        ck_assert_msg(commands[i] == rows || (end[1] && end[1] != '#'), "%s: no heading below its notes", commands[i]);
     }
-    free(out);
 }

@@ -1,4 +1,7 @@
 #include "verify/cli/cmd.h"
+#include "kernels/cuda/host/cuda.h"
+#include "verify/io/environment.h"
+#include "verify/io/origin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +18,17 @@ struct printer cmd_table(const struct outfile *out, const struct cmd_output *o, 
 {
     return (struct printer){
         .f = out->f, .style = o->style, .column = column, .aligned = true, .width = width};
+}
+
+char *cmd_notes(bool on_gpu, int argc, char **argv)
+{
+    struct cuda_caps caps;
+    struct err e = {0};
+    char *device = on_gpu && cuda_caps(&caps, &e) ? origin_device(&caps) : NULL,
+         *what = device ? xasprintf("device %s", device) : NULL, *notes = environment_notes("# ", what, argc, argv);
+    free(device);
+    free(what);
+    return notes;
 }
 
 int cmd_printed(void)

@@ -42,6 +42,10 @@ int cmd_plan_job(const struct plan_job *j);
 struct printer cmd_table(const struct outfile *out, const struct cmd_output *o, const char *const *column,
                          const int32_t *width);
 
+/* Lines for CSV above rows that were measured here: the command, commit and date, on a GPU the device, and the environment. Free
+ * them. */
+char *cmd_notes(bool on_gpu, int argc, char **argv);
+
 /* The exit code of a command that has printed to standard output and is done. */
 int cmd_printed(void);
 

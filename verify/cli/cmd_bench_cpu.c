@@ -3,6 +3,7 @@
 #include "verify/cli/cmd.h"
 
 #include <omp.h>
+#include <stdlib.h>
 
 static bool read_options(struct bench_cpu *a, struct cmd_output *out, int argc, char **argv, struct err *e)
 {
@@ -40,8 +41,11 @@ int cmd_bench_cpu(int argc, char **argv)
     struct outfile out;
     if (!read_options(&a, &output, argc, argv, &e) || !outfile_open(&out, output.path, &e))
         return cmd_error(&e);
+    char *notes = cmd_notes(false, argc, argv);
     struct printer t = cmd_table(&out, &output, bench_cpu_columns, bench_cpu_width);
+    t.notes = notes;
     bool good = bench_cpu(&a, &t, &e);
     table_end(&t);
+    free(notes);
     return outfile_close(&out, good, &e) && good ? EXIT_GOOD : cmd_error(&e);
 }

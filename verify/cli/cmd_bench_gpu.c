@@ -165,14 +165,11 @@ static void work_clear(struct work *w)
 static void print_head(FILE *f, const char *lead, int argc, char **argv, const struct gpu_bench *b,
                        const struct cuda_caps *c)
 {
-    char date[ORIGIN_DATE], *command = origin_command(argv[0], argc, argv), *device = origin_device(c);
-    char *machine = environment_line();
-    origin_date(date);
-    fprintf(f, "%s%s\n%sdevice %s, commit %s, %s\n", lead, command, lead, device, origin_commit(), date);
-    fprintf(f, "%senvironment %s\n", lead, machine);
-    free(command);
+    char *device = origin_device(c), *what = xasprintf("device %s", device), *notes = environment_notes(lead, what, argc, argv);
+    fputs(notes, f);
     free(device);
-    free(machine);
+    free(what);
+    free(notes);
     fprintf(f,
             "%smeasured here: read %.0f GB/s, copy %.0f GB/s (read + written), bf16 8192^3 product %.0f "
             "TFLOP/s\n",

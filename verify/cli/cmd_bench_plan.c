@@ -50,9 +50,12 @@ int cmd_bench_plan(int argc, char **argv)
         free(use);
         return cmd_error(&e);
     }
+    char *notes = cmd_notes(false, argc, argv);
     struct printer t = cmd_table(&out, &a.out, bench_plan_columns, bench_plan_width);
+    t.notes = notes;
     bool good = bench_plan(&t, use, n_use, a.heads.h_q, a.heads.h_kv, a.reps, &e);
     table_end(&t);
+    free(notes);
     free(use);
     return outfile_close(&out, good, &e) && good ? EXIT_GOOD : cmd_error(&e);
 }

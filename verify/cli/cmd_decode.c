@@ -5,6 +5,7 @@
 #include "verify/replay/decode_job.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct decode_args {
     struct cmd_tree tree;
@@ -94,14 +95,18 @@ int cmd_decode(int argc, char **argv)
     bool good =
         read_options(&a, argc, argv, &e) && settle(&a, &use, &e) && outfile_open(&out, a.out.path, &e);
     if (good) {
-        struct printer t = {
-            .f = out.f, .style = a.out.style, .column = j->time ? decode_time_columns : decode_check_columns};
+        char *notes = cmd_notes(strcmp(j->type->name, "cuda") == 0, argc, argv);
+        struct printer t = {.f = out.f,
+                            .style = a.out.style,
+                            .column = j->time ? decode_time_columns : decode_check_columns,
+                            .notes = notes};
         j->t = &t;
         cuda_force_arch(j->arch);
         good = j->time ? decode_measure(j, &e) : decode_check(j, &e);
         if (good)
             table_end(&t);
         good = outfile_close(&out, good, &e) && good;
+        free(notes);
     }
     free(use);
     tree_source_clear(&a.tree.src);

@@ -381,18 +381,23 @@ static char *command_line(const struct verify_args *a, int argc, char **argv)
 }
 
 /* The exit code. */
-static int judge(struct verify_args *a, struct outfile *out)
+static int judge(struct verify_args *a, struct outfile *out, int argc, char **argv)
 {
     struct err e = {0};
     int code = EXIT_BAD_INPUT;
     crash_tell();
     cuda_force_arch(a->arch);
-    bool done = settle(a, &e) && start_children(a, &e) && open_rows(a, &e) && verify_run(&a->job, out->f, &code, &e),
-         failed = code == EXIT_FAILED;
+    bool ready = settle(a, &e) && start_children(a, &e) && open_rows(a, &e);
+    const char *path[REPORTS_MOST + 1];
+    bool csv = ready && (a->out.style == STYLE_CSV || reports_paths(a->job.reports, path) > 0);
+    char *notes = csv ? cmd_notes(a->job.kernel && a->job.kernel->on_gpu, argc, argv) : NULL;
+    a->job.what.notes = notes;
+    bool done = ready && verify_run(&a->job, out->f, &code, &e), failed = code == EXIT_FAILED;
     bool keep = done || failed, kept = rows_close(a->job.rows, &e);
     if (!outfile_close(out, keep, &e) || !done || !kept)
         code = cmd_error(&e);
     code = failed && !done ? EXIT_FAILED : code; /* whatever ended the run: that is known */
+    free(notes);
     children_free(a->children);
     supervise_end(keep, code);
     return code;
@@ -412,7 +417,7 @@ int cmd_verify(int argc, char **argv)
     if (!good)
         code = cmd_error(&e);
     else if (supervised(&watch, &out, &code))
-        code = judge(&a, &out);
+        code = judge(&a, &out, argc, argv);
     free(command);
     free(a.job.use);
     plan_file_free(a.plan_file);

@@ -208,6 +208,15 @@ json_t *environment(void)
     return x;
 }
 
+json_t *environment_then(void)
+{
+    char date[ORIGIN_DATE];
+    json_t *x = environment();
+    origin_date(date);
+    set(x, "date", json_string(date));
+    return x;
+}
+
 char *environment_line(void)
 {
     json_t *x = environment();
@@ -215,4 +224,15 @@ char *environment_line(void)
     CK(line);
     json_decref(x);
     return line;
+}
+
+char *environment_notes(const char *lead, const char *what, int argc, char **argv)
+{
+    char date[ORIGIN_DATE], *command = origin_command(argv[0], argc, argv), *machine = environment_line();
+    origin_date(date);
+    char *notes = xasprintf("%s%s\n%s%s%scommit %s, %s\n%senvironment %s\n", lead, command, lead, what ? what : "",
+                            what ? ", " : "", origin_commit(), date, lead, machine);
+    free(command);
+    free(machine);
+    return notes;
 }

@@ -16,8 +16,15 @@ BEGIN_C
  * null, too. The caller's.
  */
 json_t *environment(void);
+/* The same with one more member, "date": when this was called. The caller's. */
+json_t *environment_then(void);
 /* The same as text in one line. Free it. */
 char *environment_line(void);
+/*
+ * What stands above measured rows, with `lead` in front of each line: the command that argv[0] .. argv[argc - 1] are, where
+ * and when ("WHAT, commit C, DATE"; what may be NULL), and "environment {..}". Free it.
+ */
+char *environment_notes(const char *lead, const char *what, int argc, char **argv);
 
 END_C
 

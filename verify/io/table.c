@@ -73,6 +73,8 @@ static void open_table(struct printer *t)
         fputs("[", t->f);
         return;
     }
+    if (t->style == STYLE_CSV && t->notes)
+        fputs(t->notes, t->f);
     for (t->at = 0; t->column[t->at]; t->at++) {
         if (!is_printed(t))
             continue;

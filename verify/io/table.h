@@ -19,6 +19,7 @@ struct printer {
     enum style style;
     const char *const *column; /* NULL-terminated */
     const char *only;          /* "A,B,..": columns that are printed, in their own order; NULL: all */
+    const char *notes;         /* whole lines that stand above the heading of CSV, NULL: none */
     int64_t rows;
     int32_t at;   /* next column of the current row */
     bool behind;  /* a column of the current row was printed */

@@ -757,7 +757,7 @@ static bool run_all(struct verify_run *run, FILE *f)
     problem_given_apply(&j->given, &spec);
     if (!problem_spec_check(&spec, &run->err))
         return false;
-    run->table = (struct printer){.f = f, .style = j->style, .column = outcome_columns};
+    run->table = (struct printer){.f = f, .style = j->style, .column = outcome_columns, .notes = j->what.notes};
     run->ends = j->max_seconds > 0 ? now_s() + (double)j->max_seconds : 0;
     if (j->text)
         verify_one(run, spec);

@@ -180,9 +180,9 @@ static void print_tap(FILE *f, const struct row_outcome *o, int64_t n, const str
 
 /* ---- tables -------------------------------------------------------------------------------------------- */
 
-static void print_table(FILE *f, enum style style, const struct row_outcome *o, int64_t n)
+static void print_table(FILE *f, enum style style, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
-    struct printer t = {.f = f, .style = style, .column = outcome_columns};
+    struct printer t = {.f = f, .style = style, .column = outcome_columns, .notes = what->notes};
     for (int64_t i = 0; i < n; i++)
         outcome_row(&t, &o[i]);
     table_end(&t);
@@ -190,14 +190,12 @@ static void print_table(FILE *f, enum style style, const struct row_outcome *o, 
 
 static void print_csv(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
-    (void)what;
-    print_table(f, STYLE_CSV, o, n);
+    print_table(f, STYLE_CSV, o, n, what);
 }
 
 static void print_json(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what)
 {
-    (void)what;
-    print_table(f, STYLE_JSON, o, n);
+    print_table(f, STYLE_JSON, o, n, what);
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ struct judged_what {
     const char *how;              /* what brings it about on a command line */
     const char *options;          /* that change cases or what is asked of them, "" if there are none */
     int64_t shard, shards;        /* number shard, from 0 */
+    const char *notes;            /* lines above the heading of CSV, NULL: none */
 };
 
 struct reports;

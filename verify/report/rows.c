@@ -1,5 +1,6 @@
 #include "verify/report/rows.h"
 #include "ref/file.h"
+#include "verify/io/environment.h"
 #include "verify/io/origin.h"
 #include "verify/report/outcome_json.h"
 
@@ -205,6 +206,7 @@ struct rows *rows_open(const struct rows_spec *spec, struct err *e)
         json_object_set_new(head, "version", json_integer(ROWS_VERSION));
         json_object_set_new(head, "treeattn", json_string(origin_commit()));
         json_object_set_new(head, "judged", text_or_mark(spec->judged));
+        json_object_set_new(head, "environment", environment_then());
         write_object(r, head);
     }
     if (good)

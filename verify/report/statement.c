@@ -1,6 +1,5 @@
 #include "verify/report/statement.h"
 #include "verify/io/environment.h"
-#include "verify/io/origin.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -76,16 +75,6 @@ static double worst_of(const struct row_outcome *o, int64_t n)
         if (!isnan(o[i].number[OUTCOME_WORST]))
             worst = isnan(worst) ? o[i].number[OUTCOME_WORST] : fmax(worst, o[i].number[OUTCOME_WORST]);
     return worst;
-}
-
-/* As `treeattn env` says it, and when. */
-static json_t *environment_then(void)
-{
-    char date[ORIGIN_DATE];
-    json_t *j = environment();
-    origin_date(date);
-    json_object_set_new(j, "date", json_string(date));
-    return j;
 }
 
 void statement_print(FILE *f, const struct row_outcome *o, int64_t n, const struct judged_what *what, int64_t left,
