@@ -2,8 +2,9 @@
  * check_schemas.c - the files of verify/schema/ say what files are: what the program writes and what is committed is as they say, and what is
  * a little wrong is not. Plans of others are read as they were written.
  *
- * The validator knows the part of JSON Schema 2020-12 that these files use. A keyword that it does not know is an error.
+ * Tables: columns.csv and files.csv say the same of committed CSV. The validator knows the part of JSON Schema 2020-12 that these files use. A keyword that it does not know is an error.
  */
+#include "ref/csv.h"
 #include "sim/plan_file.h"
 #include "verify/cases/tree_source.h"
 #include "verify/judge/cover.h"
@@ -12,8 +13,11 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 
+#include <fnmatch.h>
 #include <jansson.h>
+#include <math.h>
 #include <regex.h>
+#include <stdlib.h>
 
 #define AUTO_JSON CLEARED_BY(drop_json) json_t *
 static void drop_json(json_t **j)
@@ -243,6 +247,137 @@ TEST(bundles_are_as_their_schema_says)
     ck_assert(j && is_valid("bundle", j));
     json_object_del(j, "block_table");
     ck_assert(!is_valid("bundle", j));
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------- */
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; n > 0 && (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
+/* int, float, text, empty, or words of its own. */
+static bool is_cell(const char *type, const char *cell)
+{
+    char *end;
+    const char *digits = cell + (cell[0] == '-');
+    if (!cell[0])
+        return has_word(type, "empty");
+    if (has_word(type, "text") || (has_word(type, "int") && digits[0] && !digits[strspn(digits, "0123456789")]))
+        return true;
+    if (has_word(type, "float") && !cell[strspn(cell, "0123456789+-.eE")] && isfinite(strtod(cell, &end)) && !*end)
+        return true;
+    return has_word(type, cell) && !has_word("int float text empty", cell);
+}
+
+/* What is wrong with a table of that name without the columns `left_out`, looking at every `each`-th row; NULL: nothing. */
+static char *wrong_table(const struct csv *schema, const char *table, const char *left_out, const struct csv *c, int64_t each)
+{
+    const char *type[64];
+    int32_t n = 0, at = 0;
+    for (int64_t i = 0; i < schema->n_rows; i++) {
+        const char *column = csv_text(schema, i, "column");
+        if (strcmp(csv_text(schema, i, "table"), table) != 0 || has_word(left_out, column))
+            continue;
+        if (n == c->n_columns || n == 64 || strcmp(c->column[n], column) != 0)
+            return xasprintf("%s: column %d is %s (expected %s)", c->name, n + 1, n < c->n_columns ? c->column[n] : "missing", column);
+        type[n++] = csv_text(schema, i, "type");
+    }
+    if (n != c->n_columns)
+        return xasprintf("%s: column %s (expected no more than %d)", c->name, c->column[n], n);
+    for (int64_t i = 0; i < c->n_rows; i += each) {
+        if (c->start[i + 1] - c->start[i] != n)
+            return xasprintf("%s:%d: %d cells (expected %d)", c->name, c->line[i], (int)(c->start[i + 1] - c->start[i]), n);
+        for (at = 0; at < n && strcmp(csv_peek(c, i, at), c->column[at]) == 0;) /* a heading, where files were joined */
+            at++;
+        bool heading = at == n;
+        for (at = 0; at < n && !heading; at++)
+            if (!is_cell(type[at], csv_peek(c, i, at)))
+                return xasprintf("%s:%d: %s is '%s' (expected %s)", c->name, c->line[i], c->column[at], csv_peek(c, i, at), type[at]);
+    }
+    return NULL;
+}
+
+static void read_schema(struct csv *columns, struct csv *files)
+{
+    struct err e = {0};
+    ck_assert_msg(csv_read("verify/schema/columns.csv", columns, &e) && csv_read("verify/schema/files.csv", files, &e), "%s", e.msg);
+}
+
+/* Every committed CSV file has exactly the columns that its line in files.csv says, and cells of their types. */
+TEST(committed_tables_are_as_their_schemas_say)
+{
+    CLEARED_BY(csv_clear) struct csv columns = {0}, files = {0};
+    const char *quick = getenv("TREEATTN_QUICK");
+    read_schema(&columns, &files);
+    run_shell(text, sizeof text, "git ls-files '*.csv' 2>/dev/null");
+    if (!text[0])
+        run_shell(text, sizeof text, "find paper-figs tests/labs verify -name '*.csv'");
+    for (char *path = strtok(text, "\n"); path; path = strtok(NULL, "\n")) {
+        struct err e = {0};
+        int64_t i = 0;
+        if (strncmp(path, "tests/labs-wrong/", 17) == 0)
+            continue; /* on purpose */
+        while (i < files.n_rows && fnmatch(csv_text(&files, i, "files"), path, FNM_PATHNAME) != 0)
+            i++;
+        ck_assert_msg(i < files.n_rows, "%s has no schema (expected a line in verify/schema/files.csv)", path);
+        CLEARED_BY(csv_clear) struct csv c = {0};
+        ck_assert_msg(csv_read(path, &c, &e), "%s", e.msg);
+        FREED char *wrong = wrong_table(&columns, csv_text(&files, i, "table"), csv_text(&files, i, "left_out"), &c,
+                                        quick && c.n_rows > 1000 ? 16 : 1);
+        ck_assert_msg(!wrong, "%s", wrong);
+    }
+}
+
+/* Units are said, and those in a name are the unit. */
+TEST(columns_have_their_units)
+{
+    static const char *const ends[][2] = {{"_us", "us"}, {"_ms", "ms"}, {"_s", "s"}, {"_bytes", "B"}, {"_len", "tokens"}, {"_pages", "pages"}};
+    CLEARED_BY(csv_clear) struct csv columns = {0}, files = {0};
+    read_schema(&columns, &files);
+    for (int64_t i = 0; i < columns.n_rows; i++) {
+        const char *name = csv_text(&columns, i, "column"), *type = csv_text(&columns, i, "type"), *unit = csv_text(&columns, i, "unit");
+        bool number = has_word(type, "int") || has_word(type, "float"), used = false;
+        check_each(number ? strcmp(unit, "-") != 0 && unit[0] : strcmp(unit, "-") == 0 || has_word(type, "text"),
+                   "columns.csv: %s, %s has the unit '%s'", name, type, unit);
+        for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
+            const char *end = strrchr(name, '_');
+            check_each(!end || strcmp(end, ends[k][0]) != 0 || strcmp(unit, ends[k][1]) == 0, "columns.csv: %s in %s", name, unit);
+        }
+        for (int64_t k = 0; k < files.n_rows; k++)
+            used = used || strcmp(csv_text(&files, k, "table"), csv_text(&columns, i, "table")) == 0;
+        check_each(used, "columns.csv: no file is a table %s", csv_text(&columns, i, "table"));
+    }
+}
+
+/* A column more, less or of another name, and a cell of another type, are wrong. */
+TEST(tables_that_are_a_little_wrong_are_told)
+{
+    static const struct {
+        const char *csv, *says;
+    } all[] = {{"machine,model,part,coefficient,value,error\nh200,clock,cuda,l2,1e-3,0\n", NULL},
+               {"machine,model,part,coefficient,values,error\nh200,clock,cuda,l2,1e-3,0\n", "column 5 is values (expected value)"},
+               {"machine,model,part,coefficient,value\nh200,clock,cuda,l2,1e-3\n", "column 6 is missing (expected error)"},
+               {"machine,model,part,coefficient,value,error,n\nh200,clock,cuda,l2,1e-3,0,1\n", "column n (expected no more than 6)"},
+               {"machine,model,part,coefficient,value,error\nh200,clock,cuda,l2,1e-3 s,0\n", "value is '1e-3 s' (expected float)"},
+               {"machine,model,part,coefficient,value,error\nh200,clock,cuda,l2,nan,0\n", "value is 'nan' (expected float)"},
+               {"machine,model,part,coefficient,value,error\nh200,clock,cuda,,1,0\n", "coefficient is '' (expected text)"},
+               {"machine,model,part,coefficient,value,error\nh200,clock,cuda,l2,1\n", "5 cells (expected 6)"}};
+    CLEARED_BY(csv_clear) struct csv columns = {0}, files = {0};
+    read_schema(&columns, &files);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct err e = {0};
+        CLEARED_BY(csv_clear) struct csv c = {0};
+        ck_assert_msg(csv_parse(all[i].csv, strlen(all[i].csv), "x", &c, &e), "%s", e.msg);
+        FREED char *wrong = wrong_table(&columns, "coefficients", "", &c, 1);
+        ck_assert_msg(all[i].says ? wrong && strstr(wrong, all[i].says) : !wrong, "%s: %s", all[i].csv, wrong ? wrong : "good");
+    }
+    ck_assert(is_cell("PASS FAIL", "PASS") && !is_cell("PASS FAIL", "PAS") && !is_cell("PASS FAIL", "") && !is_cell("int empty", "1.5"));
+    ck_assert(is_cell("int empty", "") && is_cell("int empty", "-3") && !is_cell("int empty", "empty") && !is_cell("float", "-") && is_cell("number", "number"));
 }
 
 /* ---- plans of others ----------------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
             "0.8 chain_us is INVALID.\n"
             "Plans are made for an H200, whatever the card. Storage is shared in all runs; a strategy that "
             "replicates KV is a SKIP where its copies would not fit.\n"
-            "CSV begins with comment lines (#): command, device, driver, toolkit, commit, date, measured "
+            "CSV begins with comment lines (#): command, device, driver, toolkit, commit, date, machine, measured "
             "limits. It ends with the summary that text prints below the table.",
         .needs = "no tree given (expected --levels, --tree-file, --gen, --seed, --trace or --sets)"};
     tree_options(&o, &a->tree);

@@ -51,8 +51,8 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
                     "replay --machine h100 --workload sorting --tree 0-9\n"
                     "replay --machine h100 --trace reasoning:7 --every 10",
         .details = "Without --trace and --workload it is the workloads of DeFT's Tables 16 and 5.\n"
-                   "CSV begins with two comment lines (#): all that the figures depend on; command, device, "
-                   "commit, date."};
+                   "CSV begins with comment lines (#): all that the figures depend on; command, device, commit, "
+                   "date; machine."};
     tree_options(&o, &a->tree);
     options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected --trace or --workload)");
     options_refuse(&o, "q-len", "steps have the queries of their trace (expected none)");
