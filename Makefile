@@ -253,6 +253,8 @@ INSTALLED = $(foreach page,$(MANUALS),$(MANDIR)/man$(subst .,,$(suffix $(page)))
 .PHONY: install
 install: all $(BUILD)/man/done ## install into PREFIX (/usr/local), below DESTDIR: programs, libtreeattn.so.1, headers, man pages, completion
 	$(call install_into,$(DESTDIR))
+	$(Q)[ -n "$(DESTDIR)" ] || { PATH=$$PATH:/usr/sbin:/sbin; ldconfig 2>/dev/null; ldconfig -p 2>/dev/null | grep -q ' $(LIBDIR)/libtreeattn.so.1$$'; } || \
+	  echo 'the loader does not look into $(LIBDIR): run engines with LD_LIBRARY_PATH=$(LIBDIR), or link them with -Wl,-rpath,$(LIBDIR)'
 
 .PHONY: uninstall
 uninstall: ## remove what install put there

@@ -86,7 +86,7 @@ struct ta_case {
     struct ta_tensor o; /* like q; 1.4: [n_queries][n_heads][head_dim_v] */
     struct ta_tensor
         lse; /* f64 for f64, else f32: [n_queries][n_heads], natural logarithm; see ta_plugin for others */
-    /* What the view adds, by name: ta_find(c, "kv_indptr"). verify/child/README.md lists them. */
+    /* What the view adds, by name: ta_find(c, "kv_indptr"). treeattn-child(7), which is verify/child/README.md, lists them. */
     int32_t n_index;
     const struct ta_tensor *index;
     const char *const *index_name;

@@ -13,7 +13,7 @@ plugin() { sed -n '/^    #include "treeattn_plugin.h"/,/^    gcc/p' verify/child
     head_line TREEATTN 1 "User Commands"
     awk -f $here/roff.awk $here/intro.md
     echo '.SH COMMANDS'
-    for command in $commands; do "$program" "$command" --help=man; done
+    for command in $commands; do "$program" "$command" --help=man | sed 's|verify/child/README\.md|treeattn-child(7)|g'; done
     { cat $here/plugin.md; plugin; cat $here/end.md; } | awk -f $here/roff.awk
 } >"$out/treeattn.1"
 header() { # HEADER NAME SECTION WHAT
@@ -28,7 +28,7 @@ header verify/child/treeattn_plugin.h treeattn_plugin "a kernel of your own, to 
     head_line TREEATTN-CHILD 7 "Miscellaneous"
     printf '.SH NAME\ntreeattn\\-child \\- kernels that treeattn judges, in processes of their own\n.SH DESCRIPTION\n'
     # as it is where it is installed
-    sed -e 's| -I verify/child||; s|build/treeattn|treeattn|g; s|PYTHONPATH=verify/child|PYTHONPATH=PREFIX/share/treeattn|' verify/child/README.md |
+    sed -e 's| -I verify/child||; s|build/treeattn|treeattn|g; s|verify/README.md|& of the sources|g; s|PYTHONPATH=verify/child|PYTHONPATH=PREFIX/share/treeattn|' verify/child/README.md |
         awk -f $here/roff.awk
 } >"$out/treeattn-child.7"
 {
