@@ -77,12 +77,12 @@ echo "artifact: stages $stages; this machine is in $out/env.json"
 for stage in $stages; do
     case $stage in
     1)
-        echo "stage 1, does it work? Two minutes on two cores"
+        echo "stage 1, does it work? Within two minutes on two cores"
         step "every strategy on one tree, and on 40 random ones" "$program" compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
         step "cases that failed once" "$program" verify -q --cases tests/cases.regress
         ;;
     2)
-        echo "stage 2, what needs no GPU: twenty minutes on two cores"
+        echo "stage 2, what needs no GPU: within twenty minutes on two cores, one if they are idle"
         step "planted faults are caught" "$program" selftest
         step "random trees against exact attention" "$program" verify -q --trees 60 --seed 1 --kernel cpu
         step "every figure, from computed and committed data" figures_drawn
@@ -102,7 +102,7 @@ for stage in $stages; do
             continue
             ;;
         esac
-        echo "stage 3, what is measured on a GPU: forty minutes"
+        echo "stage 3, what is measured on a GPU: within forty minutes"
         step "every strategy on this card against exact attention" "$program" verify -q --kernel cuda --seed 1
         step "figures that are measured" env TREEATTN="$program" FIGURES="$figures" paper-figs/measured/measure.sh "$out/gpu"
         measured=1
