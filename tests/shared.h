@@ -42,6 +42,13 @@ const char *plugin_path(const char *name);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- how much ------------------------------------------------------------------------------------------- */
+
+/* Is $TREEATTN_QUICK set, as under sanitizers? */
+bool in_a_hurry(void);
+/* `few` then, else `all`. */
+int64_t fewer(int64_t few, int64_t all);
+
 /* ---- trees ---------------------------------------------------------------------------------------------- */
 
 /* n nodes and nq queries of these arrays; nq = 0: a query at the end of every leaf. The caller frees. */

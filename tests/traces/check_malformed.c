@@ -182,7 +182,7 @@ static char *name_file(const char *msg, const char *path)
 LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
 {
     const struct entry *x = &entry[_i];
-    if (!program_built())
+    if (!program_built() || _i % fewer(8, 1) != 0) /* the test above has them all */
         return;
     char *program = (char *)program_file();
     FREED char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0),

@@ -68,10 +68,10 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     if (getenv("TREEATTN_QUICK") && _i % 2)
         return;
     FREED char *env = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
-               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q%s", plugin_path("plugin"),
-                                 _i == VIEW_plan ? " --strategy treeattn" : "");
+               *args = xasprintf("--plugin %s --trees %d --seed 5 --no-sharp --page 1 -q%s", plugin_path("plugin"),
+                                 (int)fewer(4, 12), _i == VIEW_plan ? " --strategy treeattn" : "");
     ck_assert_msg(verify(env, args) == 0, "%s: %s", view_name[_i], text);
-    ck_assert_int_eq(total("passed"), 12);
+    ck_assert_int_eq(total("passed"), fewer(4, 12));
 }
 
 /* Features are given to those who name them, windows not to who is given what queries share. The others get cases without, and are
@@ -108,12 +108,13 @@ LOOP_TEST(fp8_is_given_to_who_has_it, N_VIEWS)
     FREED char *env = xasprintf(
                    "PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 e5m2 headscales'", view_name[_i],
                    _i == VIEW_slots || _i == VIEW_masked ? "NHD" : kv_layout_name[_i % N_KV_LAYOUTS]),
-               *args = xasprintf("--plugin %s --trees 8 --seed 5 --no-sharp --page 1 -q%s --features",
-                                 plugin_path("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
+               *args = xasprintf("--plugin %s --trees %d --seed 5 --no-sharp --page 1 -q%s --features",
+                                 plugin_path("plugin"), (int)fewer(3, 8),
+                                 _i == VIEW_plan ? " --strategy deft-flatten" : "");
     FREED char *heads = xasprintf("%s e4m3,e5m2,headscales", args), *tensor = xasprintf("%s e5m2", args);
-    ck_assert_msg(verify(env, heads) == 0 && total("passed") == 8, "%s: %s", env, text);
-    ck_assert_msg(verify(env, tensor) == 0 && total("passed") == 8, "%s: %s", env, text);
-    if (_i > 0)
+    ck_assert_msg(verify(env, heads) == 0 && total("passed") == fewer(3, 8), "%s: %s", env, text);
+    ck_assert_msg(verify(env, tensor) == 0 && total("passed") == fewer(3, 8), "%s: %s", env, text);
+    if (_i > 0 || in_a_hurry())
         return;
     ck_assert_msg(verify("PLUGIN_FEATURES=e5m2", tensor) == 0 && total("passed") == 8, "%s", text);
     ck_assert_msg(verify("PLUGIN_FEATURES=e5m2", heads) == 0 && total("skipped") > 3 &&
@@ -135,11 +136,12 @@ LOOP_TEST(v_of_fewer_elements_is_given_to_who_has_it, N_VIEWS)
         for (int layout = 0; layout < (_i == VIEW_paged ? N_KV_LAYOUTS : 1); layout++) {
             FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 sinks %s'", view_name[_i],
                                         kv_layout_name[layout], name[i]),
-                       *args = xasprintf("--plugin %s --trees 6 --seed 5 --no-sharp --page %d -q%s --features %s%s",
-                                         plugin_path("plugin"), layout ? 16 : 1, strategy, name[i], layout ? "" : ",sinks,e4m3");
+                       *args = xasprintf("--plugin %s --trees %d --seed 5 --no-sharp --page %d -q%s --features %s%s",
+                                         plugin_path("plugin"), (int)fewer(2, 6), layout ? 16 : 1, strategy, name[i],
+                                         layout ? "" : ",sinks,e4m3");
             bool said = layout == KV_NHD || layout == KV_HND || (layout == KV_STRIDES && i == 0);
             ck_assert_msg(verify(env, args) == (said ? 0 : 3), "%s, %s: %s", env, args, text);
-            ck_assert_msg(said ? total("passed") >= 4 : strstr(text, "NO_VIEW: K of ") != NULL, "%s: %s", env, text);
+            ck_assert_msg(said ? total("passed") >= fewer(1, 4) : strstr(text, "NO_VIEW: K of ") != NULL, "%s: %s", env, text);
         }
     if (_i > 0)
         return;
@@ -172,9 +174,10 @@ LOOP_TEST(layouts_say_the_whole_case, N_KV_LAYOUTS)
 {
     FREED char *env = xasprintf("PLUGIN_VIEW=tree PLUGIN_LAYOUT=%s", kv_layout_name[_i]),
                *dense = xasprintf("%s PLUGIN_DOES=dense", env),
-               *args = xasprintf("--plugin %s --trees 10 --seed 5 --no-sharp -q", plugin_path("plugin"));
-    ck_assert_msg(verify(env, args) == 0 && total("passed") == 10, "%s: %s", env, text);
-    ck_assert_msg(verify(dense, args) == (_i == KV_NHD ? 0 : 1), "%s: %s", dense, text);
+               *args = xasprintf("--plugin %s --trees %d --seed 5 --no-sharp -q", plugin_path("plugin"), (int)fewer(3, 10)),
+               *few = xasprintf("--plugin %s --trees 3 --seed 5 --no-sharp -q", plugin_path("plugin"));
+    ck_assert_msg(verify(env, args) == 0 && total("passed") == fewer(3, 10), "%s: %s", env, text);
+    ck_assert_msg(verify(dense, few) == (_i == KV_NHD ? 0 : 1), "%s: %s", dense, text);
 }
 
 /* A plan is run as it is: masks, merges in levels, groups of one launch that come later than merges of another. */
@@ -256,7 +259,7 @@ TEST(declarations_are_probed)
     static const struct {
         const char *does, *says, *tree;
     } all[] = {{"ARITH=order ARITH_MERGE=tree", "ARITH_SAYS=blocked",
-                "levels:1,2_80000,17;heads=1/1;d=16;dtype=f16"},
+                "levels:1_40000;heads=1/1;d=4;dtype=f32"},
                {"ARITH=p-bf16", "ARITH_SAYS=blocked", "levels:1,3_100,9;heads=4/2;d=32;dtype=f16"},
                {"ARITH=p-bf16-sum", "ARITH_SAYS=p-bf16", "levels:1,3_100,9;heads=4/2;d=32;dtype=bf16"},
                {"ARITH=p-bf16", "ARITH_SAYS=partial-f16", "levels:1,12_2,1;heads=4/2;d=32;dtype=f32"},
@@ -414,13 +417,14 @@ TEST(plugins_of_other_editions_run)
 /* Nobody need say what a kernel declares: cases of ours are of what it takes, also sharp ones. */
 TEST(cases_suit_the_kernel)
 {
-    FREED char *shown = xasprintf("--plugin %s --trees 10 -q", plugin_path("shown")),
-               *paged = xasprintf("--plugin %s --trees 30 --no-sharp -q", plugin_path("plugin")),
+    FREED char *shown = xasprintf("--plugin %s --trees 10 -q%s", plugin_path("shown"),
+                                  in_a_hurry() ? " --shard 1/9" : ""),
+               *paged = xasprintf("--plugin %s --trees %d --no-sharp -q", plugin_path("plugin"), (int)fewer(5, 30)),
                *given = xasprintf("--plugin %s --trees 3 --dtype f64 --no-sharp", plugin_path("shown"));
     const char *none[] = {"UNSUPPORTED", "NO_VIEW"};
-    ck_assert_msg(verify("", shown) == 0 && total("passed") > 150, "%s", text);
+    ck_assert_msg(verify("", shown) == 0 && total("passed") > fewer(15, 150), "%s", text);
     ck_assert_msg(!strstr(text, none[0]) && !strstr(text, none[1]), "%s", text);
-    ck_assert_msg(verify("PLUGIN_VIEW=paged", paged) == 0 && total("passed") >= 30, "%s", text);
+    ck_assert_msg(verify("PLUGIN_VIEW=paged", paged) == 0 && total("passed") >= fewer(5, 30), "%s", text);
     ck_assert_msg(!strstr(text, none[0]) && !strstr(text, none[1]), "%s", text);
     ck_assert_msg(verify("", given) == 3 && strstr(text, "UNSUPPORTED: it does not take f64"), "%s", text);
 }
@@ -429,8 +433,8 @@ TEST(cases_suit_the_kernel)
 LOOP_TEST(masks_have_forms, N_MASK_FORMS)
 {
     FREED char *env = xasprintf("PLUGIN_VIEW=masked PLUGIN_MASK=%s", mask_form_name[_i]),
-               *args = xasprintf("--plugin %s --trees 20 --no-sharp -q", plugin_path("plugin"));
-    ck_assert_msg(verify(env, args) == 0 && total("passed") >= 18, "%s: %s", env, text);
+               *args = xasprintf("--plugin %s --trees %d --no-sharp -q", plugin_path("plugin"), (int)fewer(4, 20));
+    ck_assert_msg(verify(env, args) == 0 && total("passed") >= fewer(2, 18), "%s: %s", env, text);
 }
 
 /* Pages that end inside a path cannot be listed, and are told. */

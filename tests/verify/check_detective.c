@@ -187,7 +187,7 @@ static char *drawn_case(uint64_t seed)
 /* What a hint says a fault never does, it does on no drawn case either. */
 TEST(what_a_fault_never_does_it_never_does)
 {
-    int32_t n, cases = getenv("TREEATTN_QUICK") ? 500 : 4000;
+    int32_t n, cases = (int32_t)fewer(100, 4000);
     const struct suspect_fault *all = suspect_faults(&n);
     bool(*has)[N_SUSPECT_TRAITS] = xcalloc((size_t)n, sizeof *has);
     for (int32_t i = 0; i < n; i++)

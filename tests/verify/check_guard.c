@@ -486,6 +486,8 @@ static bool has_block_tables(const struct problem *p)
 TEST(draws_meet_what_users_have)
 {
     enum { N = 200 };
+    if (in_a_hurry())
+        return;
     int64_t gqa = 0, groups = 0, tables = 0, paged = 0, scaled = 0, pools = 0, odd = 0, fills[N_FILLS] = {0};
     for (int64_t i = 0; i < N; i++) {
         struct err e = {0};
@@ -573,6 +575,8 @@ static bool run_within_limits(const struct problem *p, const struct plan *plan, 
 
 LOOP_TEST(sharp_cases_go_beyond_limits, N_LIMITS)
 {
+    if (_i > 0 && in_a_hurry())
+        return;
     static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat", "pat"};
     struct kernel mine = {.name = "mine", .run = run_within_limits};
     int64_t n, failed = 0;

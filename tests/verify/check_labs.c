@@ -63,7 +63,7 @@ FROM_HERE(with_program, .wanted = program_built)
 
 TEST(solutions_pass_also_with_hidden_seeds)
 {
-    int seeds = getenv("TREEATTN_QUICK") ? 1 : 6;
+    int seeds = (int)fewer(1, 3);
     glob_t found;
     files("tests/labs-solved/L*.c", &found);
     FREED char *folder = scratch_folder(), *file = xasprintf("%s/results.json", folder);
@@ -92,7 +92,7 @@ TEST(what_is_handed_out_has_few_points)
     glob_t found;
     files("tests/labs/L*/lab.c", &found);
     for (size_t i = 0; i < found.gl_pathc; i++)
-        for (int seed = 1; seed < 4; seed++) {
+        for (int seed = 1; seed <= fewer(1, 3); seed++) {
             FREED char *options = xasprintf("--seed %d", seed);
             AUTO(json_t) o = report(found.gl_pathv[i], atoi(strstr(found.gl_pathv[i], "/L") + 2), options);
             double points = number_of(o, "points"), most = number_of(o, "most");
@@ -147,10 +147,10 @@ TEST(wrong_solutions_lose_and_the_cause_is_theirs)
 {
     glob_t found;
     files("tests/labs-wrong/L*/L*.c", &found);
-    bool quick = getenv("TREEATTN_QUICK") != NULL;
-    for (size_t i = 0; i < found.gl_pathc; i += quick ? 9 : 1) {
+    for (size_t i = 0; i < found.gl_pathc; i += (size_t)fewer(12, 1)) {
         check_wrong(found.gl_pathv[i], "--seed 1");
-        check_wrong(found.gl_pathv[i], "--seed 777");
+        if (i % 3 == 0)
+            check_wrong(found.gl_pathv[i], "--seed 777");
     }
     globfree(&found);
 }
@@ -205,7 +205,7 @@ TEST(who_cheats_or_crashes_has_no_points)
     for (int p = 0; p < 2; p++) {
         glob_t found;
         files(patterns[p], &found);
-        for (size_t i = 0; i < found.gl_pathc; i++)
+        for (size_t i = 0; i < found.gl_pathc; i += (size_t)fewer(3, 1))
             check_hostile(found.gl_pathv[i]);
         globfree(&found);
     }
@@ -432,7 +432,7 @@ TEST(a_quiz_has_one_right_answer)
 {
     FREED char *folder = scratch_folder();
     enum { SEEDS = 12, QUESTIONS = 8 };
-    for (int seed = 1; seed <= SEEDS; seed++) {
+    for (int seed = 1; seed <= fewer(2, SEEDS); seed++) {
         int right[QUESTIONS + 1] = {0};
         for (char letter = 'a'; letter <= 'd'; letter++) {
             FREED char *file = xasprintf("%s/answers.txt", folder), *options = xasprintf("--seed %d", seed);
