@@ -454,7 +454,7 @@ but_cuda := 2> >(grep -v '^not here: ' >&2)
 check-verify: export OMP_WAIT_POLICY := passive
 check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults
 	$(Q)$(PROGRAM) verify -q --cases tests/cases.regress $(but_cuda)
-	$(Q)$(PROGRAM) verify -q --trees 60 --seed 1 $(if $(SAN)$(COV),--shard 1/12) $(but_cuda)
+	$(Q)$(PROGRAM) verify -q --trees 60 --seed 1 $(if $(SAN)$(COV),--shard 1/24) $(but_cuda)
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN)$(COV),1,4) $(but_cuda)
 	$(Q)set -o pipefail; $(PROGRAM) verify -q --gpu-cases --sample $(if $(SAN)$(COV),200,80) --kernel cpu --no-shrink | tail -1
 	$(Q)$(PROGRAM) selftest $(if $(SAN)$(COV),-q --strategy naive$(comma)flash-decoding$(comma)cascade$(comma)pat$(comma)deft-flatten$(comma)treeattn)
