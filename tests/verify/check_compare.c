@@ -502,6 +502,20 @@ TEST(no_constant_is_looser_than_measured)
     ck_assert(TOL_CAP_LOGIT >= 32); /* a smaller one would exempt more cases from the figures */
 }
 
+/* The error of a dot product grows with the root of its length. Logits of FILL_HUGE are beyond the figures. */
+TEST(a_dot_product_counts_its_elements)
+{
+    struct fixture f = make(100, DT_F32, FILL_HUGE);
+    output_set_lse(f.out, 3, f.orc->lse[3] + 1e6);
+    struct comparison before = compared(&f);
+    f.orc->abs_dot[3] += 1e6;
+    struct comparison c = compared(&f);
+    ck_assert(before.row == 3 && c.row == 3);
+    double more = dtype_unit[DT_F32] * 3 * sqrt(f.p->heads.d) * 1e6;
+    ck_assert_double_eq_tol(c.bound - before.bound, more, 1e-6 * more);
+    drop(&f);
+}
+
 TEST(between_half_and_all_of_the_bound_is_marginal)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
