@@ -53,7 +53,7 @@ CUDA_CU := $(if $(CUDA),$(wildcard kernels/*.cu kernels/cuda/device/*.cu kernels
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
-NVCCFLAGS = -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
+NVCCFLAGS = -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra,-fPIC -Xptxas -v
 ifneq ($(CUDA),)
 CUDA_CPPFLAGS = -isystem $(CUDA_HOME)/include
 CUDA_LDLIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lpthread -lstdc++
@@ -67,6 +67,9 @@ NO_FIT := sim/fit/no_gsl.c # in its place in a program that is given away
 ENGINE := $(wildcard sim/engine/*.c) # the library for serving engines, with the planners it needs compiled once more
 ENGINE_PLANNERS := $(addprefix ref/,base.c decimal.c dtype_name.c nform.c tree.c) $(addprefix sim/,plan.c plan_merge.c strategy.c vtree.c) \
   $(wildcard sim/strategies/*.c) $(addprefix sim/time/,machine.c tiles.c treeattn_cost.c)
+# and the same for a GPU: the functions, and what they are made of
+CUDA_ENGINE := $(wildcard kernels/cuda/engine/*.c)
+CUDA_ENGINE_PARTS := $(filter-out kernels/decode/%,$(CUDA_ENGINE) $(REF) $(wildcard sim/*.c) $(CUDA_PLAIN) $(CUDA_ONLY))
 SIM := $(filter-out $(FIT) $(NO_FIT) $(ENGINE),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/report/*.c verify/judge/*.c verify/faults/*.c)
@@ -91,11 +94,15 @@ STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
 DRAWER := $(BUILD)/paper-figs/figures
 ENGINE_SO := $(BUILD)/libtreeattn.so.1
+CUDA_ENGINE_SO := $(if $(CUDA),$(BUILD)/libtreeattn-cuda.so.1)
 # A program elsewhere that links it, as pkg-config says
 REPLAY := $(BUILD)/tests/engine/replay
+# one that drives a GPU by both libraries, and the same on a GPU of host memory
+GPU_ENGINE := $(BUILD)/tests/engine/gpu
+GPU_ENGINE_STAND_IN := $(BUILD)/tests/engine/gpu-stand-in
 
 .PHONY: all
-all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) ## build build/treeattn, the programs that load code of others for it, and the library for engines
+all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) ## build build/treeattn, the programs that load code of others for it, and the libraries for engines
 
 # Before the first file: are the packages there, and can BUILD be written?
 needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
@@ -158,6 +165,14 @@ $(ENGINE_SO): $(ENGINE_O) sim/engine/treeattn.map
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $(SANFLAGS) $(COVFLAGS) $(ENGINE_LDFLAGS) $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) -lm -o $@
 -include $(ENGINE_O:.o=.d)
 
+CUDA_ENGINE_O := $(patsubst %.c,$(BUILD)/engine/%.o,$(CUDA_ENGINE_PARTS))
+$(call obj,$(CUDA_ENGINE)) $(CUDA_ENGINE:%.c=$(BUILD)/engine/%.o): OWN_CPPFLAGS := -Isim/engine
+$(filter-out %/treeattn_cuda.o $(ENGINE_O),$(CUDA_ENGINE_O)): HIDDEN := -fvisibility=hidden
+$(BUILD)/libtreeattn-cuda.so.1: $(CUDA_ENGINE_O) $(CUDA_O) sim/engine/treeattn.map
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -fopenmp $(SANFLAGS) $(COVFLAGS) -shared -Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)--version-script=sim/engine/treeattn.map \
+	  -Wl$(comma)--gc-sections $(filter %.o,$^) $(CUDA_LDLIBS) -ldl -lm -o $@
+-include $(CUDA_ENGINE_O:.o=.d)
+
 HOST_SHARED_O := $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c memory.c dtype.c dtype_name.c json_text.c))
 $(HOST_PROGRAM): $(call obj,$(HOST)) $(HOST_SHARED_O)
 $(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
@@ -213,6 +228,10 @@ $(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
 $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
 
+$(BUILD)/tests/engine/gpu.o: OWN_CPPFLAGS := -Isim/engine -Ikernels/cuda/engine
+$(GPU_ENGINE_STAND_IN): $(call obj,tests/engine/gpu.c $(CUDA_ENGINE)) $(STAND_IN_O) $(ENGINE_SO)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ -Wl$(comma)-rpath$(comma)'$$ORIGIN/../..' $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
+
 -include $(patsubst %.o,%.d,$(call obj,$(LIB) $(CUDA_STUBS) $(WINGS) $(HOST) $(LAB_HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
 # trace data is assembled into the program, and what students include
@@ -241,17 +260,21 @@ define install_into
 	$(Q)$(call put,755,$(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM),$(1)$(BINDIR))
 	$(Q)$(call put,644,$(ENGINE_SO),$(1)$(LIBDIR))
 	$(Q)ln -sf libtreeattn.so.1 $(1)$(LIBDIR)/libtreeattn.so
+	$(if $(CUDA),$(Q)$(call put,644,$(CUDA_ENGINE_SO),$(1)$(LIBDIR)) && ln -sf libtreeattn-cuda.so.1 $(1)$(LIBDIR)/libtreeattn-cuda.so && \
+	  $(call put,644,kernels/cuda/engine/treeattn_cuda.h,$(1)$(INCLUDEDIR)))
 	$(Q)$(call put,644,sim/engine/treeattn.h verify/child/treeattn_plugin.h,$(1)$(INCLUDEDIR))
 	$(Q)mkdir -p $(1)$(LIBDIR)/pkgconfig
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 	  sim/engine/treeattn.pc.in >$(1)$(LIBDIR)/pkgconfig/treeattn.pc
+	$(if $(CUDA),$(Q)sed -e 's|-ltreeattn|-ltreeattn-cuda -ltreeattn|' -e 's|^Name: treeattn|Name: treeattn-cuda|' -e 's|^Description:.*|Description: Packed plans of treeattn on an NVIDIA GPU|' \
+	  $(1)$(LIBDIR)/pkgconfig/treeattn.pc >$(1)$(LIBDIR)/pkgconfig/treeattn-cuda.pc)
 	$(Q)$(call put,644,verify/child/treeattn.py,$(1)$(DATADIR)/treeattn)
 	$(Q)for page in $(MANUALS); do mkdir -p $(1)$(MANDIR)/man$${page##*.} && install -m 644 $(BUILD)/man/$$page $(1)$(MANDIR)/man$${page##*.}/ || exit 1; done
 	$(Q)mkdir -p $(1)$(DATADIR)/bash-completion/completions && install -m 644 $(BUILD)/man/treeattn.bash $(1)$(DATADIR)/bash-completion/completions/treeattn
 endef
 INSTALLED = $(foreach page,$(MANUALS),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) $(DATADIR)/bash-completion/completions/treeattn \
-  $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc) \
-  $(addprefix $(INCLUDEDIR)/,treeattn.h treeattn_plugin.h) $(DATADIR)/treeattn/treeattn.py
+  $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc libtreeattn-cuda.so.1 libtreeattn-cuda.so pkgconfig/treeattn-cuda.pc) \
+  $(addprefix $(INCLUDEDIR)/,treeattn.h treeattn_cuda.h treeattn_plugin.h) $(DATADIR)/treeattn/treeattn.py
 
 .PHONY: install
 install: all $(BUILD)/man/done ## install into PREFIX (/usr/local), below DESTDIR: programs, libtreeattn.so.1, headers, man pages, completion
@@ -270,7 +293,8 @@ dist: ## the sources of the last commit, the same bytes from any checkout: DIST 
 
 # An installation for the tests, and what it takes to build against it.
 STAGE := $(abspath $(BUILD))/installed
-$(STAGE)/done: $(BUILD)/man/done $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) sim/engine/treeattn.h verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
+$(STAGE)/done: $(BUILD)/man/done $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) \
+  sim/engine/treeattn.h $(if $(CUDA),kernels/cuda/engine/treeattn_cuda.h) verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
 	$(call install_into,$(STAGE))
 	$(Q)touch $@
 STAGED = PKG_CONFIG_LIBDIR=$(STAGE)$(LIBDIR)/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(STAGE)
@@ -278,6 +302,11 @@ $(REPLAY) $(BUILD)/tests/engine/fuzz: $(BUILD)/tests/engine/%: tests/engine/%.c 
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror $(SANFLAGS) $(if $(SANFLAGS),-DFUZZ_SANITIZED) $< $$($(STAGED) pkg-config --cflags --libs treeattn) \
 	  -lpthread -Wl,-rpath,'$$ORIGIN/../../installed$(LIBDIR)' -o $@
+# and for a GPU; in a bundle its libraries stand in lib/ beside it
+$(GPU_ENGINE): tests/engine/gpu.c $(STAGE)/done
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror $(CUDA_CPPFLAGS) $< $$($(STAGED) pkg-config --cflags --libs treeattn-cuda treeattn) $(CUDA_LDLIBS) \
+	  -ldl -lm -Wl,--disable-new-dtags -Wl,-rpath,'$$ORIGIN/../../installed$(LIBDIR):$$ORIGIN/lib' -o $@
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
 install = $(Q)CC='$(CC)' tests/packages.sh --install
@@ -373,8 +402,8 @@ cuda-objects: $(CUDA_O)
 GPU_BUNDLE := build-gpu
 .PHONY: gpu-bundle
 gpu-bundle: ## program and libraries for a GPU machine that has none of ours, into build-gpu/
-	$(Q)$(MAKE) --no-print-directory -j$$(nproc) BUILD=build-x86-64-v3 ARCH=x86-64-v3 CARRY=1 all
-	$(Q)kernels/cuda/bundle.sh build-x86-64-v3/treeattn $(GPU_BUNDLE)
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) BUILD=build-x86-64-v3 ARCH=x86-64-v3 CARRY=1 all $(patsubst $(BUILD)/%,build-x86-64-v3/%,$(GPU_ENGINE))
+	$(Q)kernels/cuda/bundle.sh build-x86-64-v3 $(GPU_BUNDLE)
 
 # ---- checks ----------------------------------------------------------------------------------------------
 .PHONY: check
@@ -436,11 +465,12 @@ $(BUILD)/engine-threads/fuzz: tests/engine/fuzz.c $(BUILD)/engine-threads/libtre
 	$(call say,CC,$<)$(CC) $(TSAN_FLAGS) -DFUZZ_SANITIZED -Isim/engine $^ -lpthread -Wl,-rpath,'$$ORIGIN' -o $@
 
 .PHONY: check-engine
-check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz) ## the library for engines: its symbols, a million block tables, threads, times
+check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz) $(CUDA_ENGINE_SO) $(if $(CUDA),$(GPU_ENGINE) $(GPU_ENGINE_STAND_IN)) ## the libraries for engines: their symbols, a million block tables, threads, times, packed plans on a GPU of host memory
 	$(Q)$(if $(SAN)$(COV),,tests/engine/symbols.sh $(ENGINE_SO))
 	$(Q)$(BUILD)/tests/engine/fuzz $(if $(SAN)$(COV),20000,1000000)
 	$(Q)$(BUILD)/tests/engine/fuzz drawn
 	$(Q)$(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz 40000 1 8 && $(BUILD)/tests/engine/fuzz bench)
+	$(if $(CUDA),$(Q)! nm -D --defined-only $(CUDA_ENGINE_SO) | grep -vE ' (ta_[a-z_]+@@TREEATTN_1|TREEATTN_1)$$' && $(GPU_ENGINE_STAND_IN) 11)
 
 .PHONY: check-install
 check-install: $(STAGE)/done ## what is installed is enough for a plug-in, an engine, a reader and a shell; two archives are equal; make artifact sees what differs
@@ -469,8 +499,8 @@ GPU_SETS ?= fasttree-fig9,pat-fig9,speculative
 GPU_PEERS ?= $(or $(TREEATTN_SHARED),../shared)/peers
 GPU_OUT ?= $(BUILD)/gpu-bench.csv
 .PHONY: gpu-check
-gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the whole design, on the card's path, Ampere's and in wide tiles, planted faults
-	$(Q)set -e; p=$(or $(GPU_PROGRAM),$(PROGRAM)); \
+gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM) $(GPU_ENGINE)) ## on a GPU: every strategy on the whole design, on the card's path, Ampere's and in wide tiles, planted faults
+	$(Q)set -e; p=$(or $(GPU_PROGRAM),$(PROGRAM)); $(if $(GPU_PROGRAM),$(dir $(GPU_PROGRAM))engine-gpu,$(GPU_ENGINE)) 88; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda-wide --seed $$seed; done; \
