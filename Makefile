@@ -126,7 +126,8 @@ FORCE:
 COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),$(shell cat tests/package/commit 2>/dev/null),unknown)
 $(BUILD)/commit: FORCE
 	$(call says,$(COMMIT))
-$(BUILD)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEATTN_COMMIT='"$(COMMIT)"'
+FUZZ := build-fuzz
+$(BUILD)/verify/io/origin.o $(FUZZ)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEATTN_COMMIT='"$(COMMIT)"'
 $(BUILD)/verify/io/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
@@ -559,10 +560,11 @@ coverage: ## line and branch coverage of the C code, by gcov and lcov
 
 # ---- hostile input: a libFuzzer target for every parser, with clang, which nothing else here needs ---------
 FUZZ_SECONDS ?= 60
-FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIB := $(REF) $(TRACE_SOURCES) $(SIM) \
-  $(wildcard verify/cases/case.c verify/cases/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c)
+  $(wildcard verify/cases/case.c verify/cases/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c \
+  verify/report/known.c verify/report/outcome.c verify/report/outcome_json.c verify/report/rows.c verify/io/origin.c verify/io/table.c \
+  verify/bundle/*.c verify/child/tensors.c verify/child/first_line.c verify/child/view*.c kernels/kernel_point.c verify/compare/*.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 .PHONY: fuzz

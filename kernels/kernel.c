@@ -47,8 +47,6 @@ bool kernel_ready(const struct kernel *k, struct err *e)
     return false;
 }
 
-const char *const kernel_point_name[N_KERNEL_POINTS] = {"attention", "partial", "merge"};
-
 const char *const run_end_name[N_RUN_ENDS] = {[RUN_DONE] = "OK",
                                               [RUN_UNSUPPORTED] = "UNSUPPORTED",
                                               [RUN_NO_VIEW] = "NO_VIEW",
