@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool good = first_line_read(o, &caps, &e);
     CK(good == (e.code == EXIT_GOOD) && (good || strlen(e.msg) < sizeof e.msg - 1));
     for (const char *p = e.msg; *p; p++)
-        CK(*p >= ' ' && *p <= '~');
+        CK((unsigned char)*p >= ' ' && *p != 127);
     if (good)
         in_range(&caps);
     json_decref(o);

@@ -25,7 +25,7 @@ static inline void fuzz_path_close(struct fuzz_path *x)
     close(x->fd);
 }
 
-/* Either there is a result, or a printable sentence about the file. */
+/* Either there is a result, or a sentence about the file, without control characters. */
 static inline void fuzz_file_verdict(bool good, const struct err *e, const struct fuzz_path *x)
 {
     CK(good == (e->code == EXIT_GOOD));
@@ -33,7 +33,7 @@ static inline void fuzz_file_verdict(bool good, const struct err *e, const struc
         return;
     CK(strncmp(e->msg, x->path, strlen(x->path)) == 0 && strlen(e->msg) < sizeof e->msg - 1);
     for (const char *p = e->msg; *p; p++)
-        CK(*p >= ' ' && *p <= '~');
+        CK((unsigned char)*p >= ' ' && *p != 127);
 }
 
 #endif

@@ -298,11 +298,10 @@ static int64_t read_all(int fd, char *to, int64_t n)
     return got;
 }
 
-bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err *e)
+bool tensors_read_open(int fd, const char *path, int64_t most, struct tensors *t, struct err *e)
 {
     *t = (struct tensors){0};
     struct stat st;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return err_set(e, "%s: %s", path, strerror(errno));
     most += MAX_HEADER + LENGTH_BYTES;
@@ -319,6 +318,11 @@ bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err 
         return true;
     tensors_free(t);
     return false;
+}
+
+bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err *e)
+{
+    return tensors_read_open(open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), path, most, t, e);
 }
 
 bool tensors_map(const char *path, struct tensors *t, struct err *e)

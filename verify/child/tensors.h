@@ -64,6 +64,8 @@ bool tensors_copy(const struct tensors *t, int32_t i, char *to);
 /* Reads a regular file that is not a link, of at most `most` bytes of data. A stranger may have written it and may still
  * do, so that it is copied, and nothing in it is trusted. False with *e set. Free with tensors_free. */
 bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err *e);
+/* The same of a file that the caller has opened, and may have reached by a link; it is closed. fd < 0: errno says why not. */
+bool tensors_read_open(int fd, const char *path, int64_t most, struct tensors *t, struct err *e);
 
 END_C
 
