@@ -53,6 +53,17 @@ struct partials {
         lse; /* [inputs][n][h_q] natural logarithm, -inf of an empty one, whose O is 0; as the kernel is given it */
 };
 
+/* A question that is timed, where it is answered: before each of the replays the output is poisoned, and the L2 emptied. */
+struct own_timing {
+    int64_t reps;
+    int64_t flush_bytes; /* that are written to empty the L2, */
+    bool flush_reads;    /* and read once more */
+    const char *pool;    /* a file with "k" and "v" [pages, page, h_kv, d], which the question's own tensors lack */
+    double *us;          /* [reps] of each replay, by the word of who answers, */
+    int64_t n;           /* as many as this */
+    double plan_ms;      /* what came before the launches; NAN: not known apart from them */
+};
+
 /* What such a kernel is asked. */
 struct question {
     const struct problem *p;
@@ -63,6 +74,7 @@ struct question {
     int64_t *
         allocations; /* NULL, or where it is said how often memory was asked for meanwhile; stays where nobody counts */
     bool graph; /* of a kernel that does graphs: recorded on other values, then replayed on these */
+    struct own_timing *timing; /* NULL, or of a kernel that times itself: what is asked and comes of it; the problem has no K and V */
 };
 
 /* The arithmetic of a kernel of somebody else's, as it declares it. */
@@ -114,6 +126,7 @@ struct kernel {
     const struct kernel_arithmetic *declared;
     double lse_unit;           /* what its LSE is multiplied by for the natural one; 0: it writes none */
     bool graphs;               /* it can be recorded as a CUDA graph and replayed */
+    bool times;                /* it can be asked for its time */
     bool tails;                /* it finds large numbers behind the last token of a page, */
     bool gaps;                 /* and NaN between pages, whatever these have */
     bool sparse;               /* it takes pools of which memory is what is touched */

@@ -126,8 +126,10 @@ struct gpu_config {
 struct gpu_row {
     const struct gpu_config *config;
     const struct strategy_use *use;
+    const char *peer, *peer_version; /* NULL: a plan of ours; else the name of a child, and there is no use */
     enum gpu_verdict verdict;
     struct gpu_time time;
+    double again_us; /* the median of ours after all children; NAN: there were none */
     struct gpu_need need;
     struct gpu_grid grid;
     enum gpu_excuse excuse;
@@ -135,7 +137,7 @@ struct gpu_row {
     struct ledger ledger;      /* of the plan */
     int64_t bytes;             /* its sum */
     int64_t unique_kv;
-    double plan_ms, upload_ms;
+    double plan_ms, upload_ms; /* plan_ms of a child NAN: it does not say */
     double worst; /* error in bounds */
     char why[256];
 };
@@ -155,6 +157,7 @@ struct gpu_bench {
     uint64_t seed;
     bool distinct;        /* a plan that a strategy before has made already is no row */
     bool fastest;         /* of a strategy's plans only the fastest is a row, timed once more */
+    struct live_peers *live; /* NULL, or children that are timed after ours, on the same data (live_peers.h) */
     bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
     void *flush, *stream; /* made by gpu_bench_open */
     struct gpu_chain *probe; /* likewise */
@@ -171,7 +174,7 @@ void gpu_bench_close(struct gpu_bench *b);
 bool gpu_flush(const struct gpu_bench *b, int64_t turn, void *stream, struct err *e);
 /* Times the probe into empty_us and chain_us: medians, of a merge the least of the ways to it (chain_gpu.c). */
 bool gpu_chain_measure(struct gpu_bench *b, struct err *e);
-/* Every strategy on one tree; of rows[n_use] *n_rows are filled, all but where b->distinct or b->fastest. False with *e set
+/* Every strategy on one tree, then every child; of rows[n_use + children] *n_rows are filled, all but where b->distinct or b->fastest. False with *e set
  * if the card fails; a strategy that does not apply, or a tree too large for the card's memory, is a SKIP. */
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);

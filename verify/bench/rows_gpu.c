@@ -1,4 +1,4 @@
-#include "verify/bench/bench_gpu.h"
+#include "verify/bench/live_peers.h"
 #include "ref/csv.h"
 
 #include <dirent.h>
@@ -137,7 +137,7 @@ static const struct gpu_row *best_row(const struct gpu_row *rows, int64_t i, int
 {
     const struct gpu_row *best = NULL;
     for (; i < end; i++)
-        if (gpu_row_counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
+        if (!rows[i].peer && gpu_row_counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
             (!best || rows[i].time.median_us < best->time.median_us))
             best = &rows[i];
     return best;
@@ -220,7 +220,7 @@ static void print_where(FILE *f, const struct gpu_row *r)
  * for another before it reads. */
 static bool no_excuse(const struct gpu_row *r, const struct gpu_bench *b)
 {
-    return gpu_row_counts(r) && r->excuse == EXCUSE_NONE && r->grid.ctas >= 4 * (int64_t)b->sms &&
+    return !r->peer && gpu_row_counts(r) && r->excuse == EXCUSE_NONE && r->grid.ctas >= 4 * (int64_t)b->sms &&
            r->grid.longest <= 2 && r->ledger.kv > 100000000 &&
            (double)r->ledger.kv <= 1.1 * (double)r->unique_kv;
 }
@@ -328,6 +328,7 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
     }
     if (peers->n > 0)
         print_peers(f, lead, b, rows, n_rows, peers);
+    live_peers_summary(f, lead, b->live, rows, n_rows);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
@@ -342,6 +343,7 @@ const char *const gpu_columns[] = {"strategy",
                                    "mad_us",
                                    "min_us",
                                    "p90_us",
+                                   "again_us",
                                    "reps",
                                    "plan_bytes",
                                    "gbps",
@@ -367,7 +369,7 @@ const char *const gpu_columns[] = {"strategy",
                                    "device",
                                    "why",
                                    NULL};
-const int32_t gpu_width[] = {22, 8, 9, 15, 15, 8,  8, 7, 8, 8, 4,  10, 7,  12, 7, 14, 8,
+const int32_t gpu_width[] = {22, 8, 9, 15, 15, 8,  8, 7, 8, 8, 8, 4,  10, 7,  12, 7, 14, 8,
                              9,  6, 7, 9,  9,  11, 6, 4, 5, 5, 13, 6,  32, 6,  4, 12, 0};
 
 void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
@@ -375,7 +377,8 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     const struct gpu_config *c = r->config;
     bool timed = r->time.reps > 0, planned = r->grid.ctas > 0;
     char heads[32];
-    char *tree = tree_source_print(&c->src), *label = strategy_label(r->use);
+    char *tree = tree_source_print(&c->src), *label = r->peer ? xstrdup(r->peer) : strategy_label(r->use);
+    const char *kernel = !r->peer ? b->kernel->name : r->peer_version[0] ? r->peer_version : "child";
     double s = 1e-6 * r->time.median_us;
     const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
                              gpu_over_limit(r), r->floor_us,
@@ -386,17 +389,18 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 8; i++)
         table_measured_if(t, timed || i == 3, figure[i], 5);
+    table_measured_if(t, r->again_us > 0, r->again_us, 5);
     table_i64(t, r->time.reps);
-    table_bytes(t, r->bytes);
+    table_bytes_if(t, !r->peer, r->bytes);
     const double rate[] = {1e-9 * (double)r->bytes / s, percent_read(r, b), 1e-12 * r->need.operations / s,
                            100 * r->need.operations / s / b->limits.tensor_flops};
     for (int i = 0; i < 4; i++)
-        table_measured_if(t, timed, rate[i], 5);
-    table_measured(t, r->plan_ms, 3);
-    table_measured(t, r->upload_ms, 3);
+        table_measured_if(t, timed && (!r->peer || i > 1), rate[i], 5);
+    table_measured_if(t, r->plan_ms >= 0, r->plan_ms, 3);
+    table_measured_if(t, !r->peer, r->upload_ms, 3);
     table_i64_if(t, planned, r->grid.ctas);
     table_measured_if(t, planned, r->grid.longest, 3);
-    table_bytes(t, r->ledger.kv);
+    table_bytes_if(t, !r->peer, r->ledger.kv);
     table_bytes(t, r->unique_kv);
     table_measured_if(t, timed, r->worst, 3);
     table_text(t, heads);
@@ -406,8 +410,8 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     table_text(t, c->set);
     table_i64(t, c->number);
     table_text(t, tree);
-    table_text(t, b->kernel->name);
-    table_text(t, b->opt.arch == 80 ? "80" : "auto");
+    table_text(t, kernel);
+    table_text(t, !r->peer && b->opt.arch == 80 ? "80" : "auto");
     table_text(t, device);
     table_text(t, r->why);
     free(tree);

@@ -111,6 +111,8 @@ static bool takes(const struct kernel *k, const struct child_caps *c, const stru
 {
     const struct heads *h = heads_of(ask);
     struct size s = size_of(ask);
+    if (ask->timing && (!k->times || c->layout != KV_NHD || heads_fp8(h) || h->d_v > 0))
+        return err_set(why, k->times ? "timed are kernels of layout NHD, K and V in 16 bits" : "it does not time itself");
     if (!c->dtype[h->dtype])
         return err_set(why, "it does not take %s", dtype_name[h->dtype]);
     if (ask->p && !kernel_has_features(k, ask->p, why))
@@ -269,6 +271,11 @@ static char *request(const struct children *c, const struct kernel *k, const str
         fprintf(f, ",\"soft_cap\":%.17g", ask->p->soft_cap);
     if (ask->graph)
         fprintf(f, ",\"graph\":true");
+    if (ask->timing) {
+        fprintf(f, ",\"time\":{\"reps\":%" PRId64 ",\"flush_bytes\":%" PRId64 ",\"flush_reads\":%s},\"pool\":",
+                ask->timing->reps, ask->timing->flush_bytes, ask->timing->flush_reads ? "true" : "false");
+        print_json_text(f, ask->timing->pool);
+    }
     fprintf(f, ",\"seconds\":%g}", c->limits.case_seconds);
     fclose(f);
     return text;
@@ -278,7 +285,8 @@ static char *request(const struct children *c, const struct kernel *k, const str
 static bool tensors_of(const struct children *c, const struct kernel *k, const struct question *ask,
                        struct view_data *v, struct err *why)
 {
-    struct view_form form = {c->caps.layout, ask->nan_tails ? TAIL_NAN : c->limits.tail, c->caps.mask};
+    struct view_form form = {c->caps.layout, ask->nan_tails ? TAIL_NAN : c->limits.tail, c->caps.mask,
+                             .no_kv = ask->timing != NULL};
     if (k->point == POINT_PARTIAL)
         return view_groups(&form, ask->p, ask->plan, v, why);
     if (k->point == POINT_ATTENTION)
@@ -311,7 +319,7 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
          *line = request(c, k, ask, v.n_rows, number, in, answer);
     bool sound;
     const struct exchange x = {
-        line, number, in, answer, &v.tensors, c->limits.case_seconds, ask->allocations};
+        line, number, in, answer, &v.tensors, c->limits.case_seconds, ask->allocations, ask->timing};
     enum run_end end = exchange_ask(child, &x, &sound, why);
     if (end == RUN_DONE)
         end = take_answer(&c->caps, heads_of(ask), k->point == POINT_ATTENTION ? v.order : NULL, answer, out,
@@ -348,6 +356,7 @@ static void make_kernels(struct children *c)
                              .declared = &c->caps.arithmetic,
                              .lse_unit = c->caps.lse_unit,
                              .graphs = i == POINT_ATTENTION && c->caps.graph,
+                             .times = i == POINT_ATTENTION && c->caps.time,
                              .tails = c->limits.tail == TAIL_FINITE,
                              .sparse = c->caps.sparse && c->caps.layout == KV_NHD,
                              .gaps = i == POINT_ATTENTION && c->caps.layout == KV_STRIDES,

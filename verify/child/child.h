@@ -29,6 +29,7 @@ struct child_caps {
     int64_t max_context, max_queries, max_pairs; /* 0: any. A pair is a query head and a token it sees */
     double lse_unit;        /* what LSE is multiplied by for the natural log: 1, ln 2; 0: it writes no LSE */
     bool graph;             /* it can be recorded as a CUDA graph, and replayed */
+    bool time;              /* it times itself */
     bool lse_by_head;       /* LSE is [h_q, n], not [n, h_q] */
     bool empty_is_plus_inf; /* LSE of a query that sees nothing */
     bool sparse;            /* pools of many GiB, nearly all 0, as files with holes */

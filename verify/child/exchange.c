@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,20 @@ struct process *exchange_start(const char *command, const char *folder, const st
     return NULL;
 }
 
+/* What a child measured; false with *why where that is not as asked. */
+static bool read_times(const json_t *o, struct own_timing *t, struct err *why)
+{
+    const json_t *us = json_object_get(o, "us"), *plan = json_object_get(o, "plan_ms");
+    t->n = (int64_t)json_array_size(us);
+    t->plan_ms = json_is_number(plan) ? json_number_value(plan) : NAN;
+    bool good = json_is_array(us) && t->n > 0 && t->n <= t->reps;
+    for (int64_t i = 0; i < t->n && good; i++) {
+        t->us[i] = json_number_value(json_array_get(us, (size_t)i));
+        good = t->us[i] > 0 && isfinite(t->us[i]);
+    }
+    return good || err_set(why, "no times in its answer (expected \"us\": at most %" PRId64 " numbers over 0)", t->reps);
+}
+
 /* What a line that came for that question means. *sound: the child may go on. */
 static enum run_end read_reply(const char *line, const struct exchange *x, bool *sound, struct err *why)
 {
@@ -120,6 +135,8 @@ static enum run_end read_reply(const char *line, const struct exchange *x, bool 
         err_set(why, "it answered '%.80s' (expected {\"done\":%" PRId64 "})", line, number);
     else if (end != RUN_DONE)
         err_set(why, "%.300s", said ? said : "it says no more");
+    else if (x->timing && !read_times(o, x->timing, why))
+        end = RUN_PROTOCOL;
     *sound =
         end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE && end != RUN_WROTE_INPUT;
     json_decref(o);

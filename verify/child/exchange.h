@@ -31,6 +31,7 @@ struct exchange {
     const struct tensors *given; /* what is in the file `in` while the child has it */
     double seconds;              /* that the answer may take */
     int64_t *allocations;        /* NULL, or where the child's count goes, if it has one */
+    struct own_timing *timing;       /* NULL, or where its times go */
 };
 /* Asks, and waits. RUN_DONE: it says that there is an answer in `out`, which nobody has looked at. Else *why is set; its
  * code is EXIT_MISSING if the question could not be asked, which is no fault of the child's. Not

@@ -168,6 +168,7 @@ bool first_line_read(const json_t *o, struct child_caps *caps, struct err *e)
     caps->layout = (enum kv_layout)layout_at;
     caps->mask = (enum mask_form)mask_at;
     caps->graph = json_is_true(json_object_get(o, "graph"));
+    caps->time = json_is_true(json_object_get(o, "time"));
     caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
     caps->arithmetic.lse_scaled = lse_at == 2;
     caps->lse_by_head = order_at == 1;

@@ -23,6 +23,8 @@ The keywords are those of the first line of a child (verify/child/README.md). ar
 device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32,
 e4m3 and e5m2 as bytes; c.kv_dtype says which, c.k_scale and c.v_scale have a float for each KV head.
 Raise treeattn.Unsupported("why") for a case that you do not take. What the kernel prints is not read.
+A kernel may return a function without arguments instead, which returns o, lse: what came before is planning, and the function only
+launches. On a GPU that is what becomes a CUDA graph, and what `treeattn bench-gpu --peer` times.
 
 In pytest, a test for each case of a suite; the kernel stays in this process:
 
@@ -32,7 +34,9 @@ In pytest, a test for each case of a suite; the kernel stays in this process:
 
 $TREEATTN is the program; without it, treeattn of the PATH.
 """
+import importlib
 import json
+import mmap
 import os
 import shutil
 import struct
@@ -40,11 +44,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 
 class Unsupported(Exception):
     pass
+
+
+def need(name):
+    """The module of that name; without it no case is supported."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        raise Unsupported("%s is not installed: %s" % (name, e))
 
 
 class Case:
@@ -59,8 +72,8 @@ _NAME = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
 def _header(path):
-    with open(path, "rb") as f:
-        data = bytearray(f.read())
+    with open(path, "rb") as f:  # what is written to it stays here
+        data = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY)
     n = struct.unpack("<Q", data[:8])[0]
     return json.loads(bytes(data[8 : 8 + n])), data, 8 + n
 
@@ -131,7 +144,7 @@ class _Torch:
         t, (begin, end) = self.torch, entry["data_offsets"]
         if begin == end:
             return t.empty(entry["shape"], dtype=self.type[entry["dtype"]], device=self.device)
-        x = t.frombuffer(data, dtype=t.uint8, count=end - begin, offset=at + begin).clone()
+        x = t.frombuffer(data, dtype=t.uint8, count=end - begin, offset=at + begin)
         return x.view(self.type[entry["dtype"]]).reshape(entry["shape"]).to(self.device)
 
     def raw(self, x, dtype):
@@ -155,22 +168,72 @@ class _Torch:
 
     def graph(self, f, c, inputs):
         """What a CUDA graph of f gives, that is recorded while the inputs are zero, and replayed on what they are now."""
-        t, keep = self.torch, [x.clone() for x in inputs]
+        keep = [x.clone() for x in inputs]
         for x in inputs:
             x.zero_()
-        side = t.cuda.Stream()
-        side.wait_stream(t.cuda.current_stream())
-        with t.cuda.stream(side):  # what is compiled or allocated when f first runs
-            for _ in range(2):
-                f(c)
-        t.cuda.current_stream().wait_stream(side)
-        recorded = t.cuda.CUDAGraph()
-        with t.cuda.graph(recorded):
-            answer = f(c)
+        recorded, answer = self.record(_launches(f, c))
         for x, y in zip(inputs, keep):
             x.copy_(y)
         recorded.replay()
         return answer
+
+    def record(self, launch):
+        t = self.torch
+        side = t.cuda.Stream()
+        side.wait_stream(t.cuda.current_stream())
+        with t.cuda.stream(side):  # what is compiled or allocated when it first runs
+            for _ in range(2):
+                launch()
+        t.cuda.current_stream().wait_stream(side)
+        recorded = t.cuda.CUDAGraph()
+        with t.cuda.graph(recorded):
+            answer = launch()
+        return recorded, answer
+
+    def time(self, f, c, ask):
+        """What f gives, microseconds of each replay, and milliseconds of planning or None: as verify/bench/bench_gpu.h times plans."""
+        t, plan_ms = self.torch, None
+        launch = f(c)
+        if callable(launch):  # what is compiled or allocated once was not planning
+            launch()
+            t.cuda.synchronize()
+            begin = time.perf_counter()
+            launch = f(c)
+            t.cuda.synchronize()
+            plan_ms = 1e3 * (time.perf_counter() - begin)
+        else:
+            launch = _launches(f, c)
+        recorded, answer = self.record(launch)
+        written = answer if isinstance(answer, (tuple, list)) else [answer]
+        flush = t.empty(ask["flush_bytes"] // 8, dtype=t.int64, device=self.device)
+
+        def replay(n):
+            events = [[t.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]
+            for i, (begin, end) in enumerate(events):
+                for x in written:
+                    x.fill_(float("nan"))
+                flush.fill_(i)
+                if ask["flush_reads"]:
+                    flush.sum()
+                begin.record()
+                recorded.replay()
+                end.record()
+            t.cuda.synchronize()
+            return [1e3 * begin.elapsed_time(end) for begin, end in events]
+
+        begin = time.perf_counter()
+        while True:  # until memory has been busy for a while, as it is when ours are timed
+            last = replay(3)[-1]
+            if time.perf_counter() - begin > 0.05:
+                break
+        us = replay(int(max(5, min(ask["reps"], 50e3 / max(last, 1)))))
+        answer = [x.cpu() for x in written]
+        del recorded, launch, flush
+        return answer if len(answer) > 1 else answer[0], us, plan_ms
+
+    def release(self):
+        """Memory that is kept for later goes back: other children are on the device, too."""
+        self.torch.cuda.empty_cache()
 
     def failed(self):
         """Takes the error that a launch left behind, lest the next case meets it. Whether the device gives one again."""
@@ -211,9 +274,47 @@ def _groups(c, arrays):
         yield part
 
 
+def levels(c):
+    """The levels of view "levels", each with qo_indptr, kv_indptr, kv_indices, last_page_len of its own."""
+    at, base = c.level_ptr.tolist(), 0
+    for i in range(len(at) - 1):
+        x = Case()
+        x.qo_indptr, x.kv_indptr = (y[at[i] + i : at[i + 1] + i + 1] for y in (c.qo_indptr, c.kv_indptr))
+        count = int(x.kv_indptr[-1])
+        x.kv_indices, x.last_page_len = c.kv_indices[base : base + count], c.last_page_len[at[i] : at[i + 1]]
+        base += count
+        yield x
+
+
+def dense(c, least):
+    """Of view "slots" in torch: the slots that anybody sees, and who sees which [queries, slots], both sides powers of two from `least` on."""
+    import torch
+
+    tokens, at = torch.unique(c.kv_indices.long(), return_inverse=True)
+    n, m = (max(least, 1 << (x - 1).bit_length()) for x in (c.queries, max(1, len(tokens))))
+    if n * m > 1 << 28:
+        raise Unsupported("a mask of %d x %d" % (n, m))
+    row = torch.repeat_interleave(torch.arange(c.queries, device=at.device), c.kv_indptr.long().diff())
+    sees = torch.zeros(n, m, dtype=torch.bool, device=at.device)
+    sees[row, at] = True
+    return tokens, sees
+
+
+def _launches(f, c):
+    """A function that launches what f does, after its planning, if it says what that is."""
+    launch = f(c)
+    return launch if callable(launch) else lambda: f(c)
+
+
+def _answer(f, c):
+    answer = f(c)
+    return answer() if callable(answer) else answer
+
+
 def _run(f, arrays, line, caps):
+    """Answers a request; what there is to add to "done"."""
     head, data, at = _header(line["in"])
-    c = Case()
+    c, more = Case(), {}
     for key in ("heads", "kv_heads", "head_dim", "page_size", "queries", "scale", "dtype"):
         setattr(c, key, line.get(key))
     c.soft_cap, c.sinks, c.k_scale, c.v_scale = line.get("soft_cap", 0), None, None, None
@@ -221,6 +322,11 @@ def _run(f, arrays, line, caps):
     c.head_dim_v = line.get("head_dim_v", c.head_dim)
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
+    if "pool" in line:
+        pool, data, at = _header(line["pool"])
+        for name, entry in pool.items():
+            x = arrays.read(entry, data, at)
+            setattr(c, name, x.reshape(-1, *x.shape[2:]) if line["view"] in ("slots", "masked") else x)
     c.window = int(c.window[0]) if "window" in head else 0
     if hasattr(c, "kv_strides"):
         shape, both = c.kv_shape.tolist(), c.kv_strides.tolist()
@@ -231,10 +337,13 @@ def _run(f, arrays, line, caps):
     elif "k" in head and "v" not in head:
         c.v = c.k[..., : c.head_dim_v]  # V is the first elements of K's rows
     no_lse = caps.get("lse", "e") == "none"
-    if line.get("graph"):
+    if "time" in line:
+        answer, more["us"], more["plan_ms"] = arrays.time(f, c, line["time"])
+        answers = [answer]
+    elif line.get("graph"):
         answers = [arrays.graph(f, c, [getattr(c, x) for x in ("q", "k", "v", "kv") if x in head])]
     else:
-        answers = [f(part) for part in (_groups(c, arrays) if f.point == "partial" else [c])]
+        answers = [_answer(f, part) for part in (_groups(c, arrays) if f.point == "partial" else [c])]
     arrays.finish()
     o = arrays.join([x if no_lse else x[0] for x in answers], 0, (0, c.heads, c.head_dim_v))
     tensors = {"o": (_NAME[c.dtype], tuple(o.shape), arrays.raw(o, _NAME[c.dtype]))}
@@ -244,6 +353,7 @@ def _run(f, arrays, line, caps):
         kind = "F64" if c.dtype == "f64" else "F32"
         tensors["lse"] = (kind, tuple(lse.shape), arrays.raw(lse, kind))
     _write(line["out"], tensors)
+    return more
 
 
 def _serve(functions, judge, me):
@@ -251,9 +361,15 @@ def _serve(functions, judge, me):
     for f in functions:
         caps.update(f.caps)
     caps["points"] = list(at)
-    device = caps.pop("device", "cpu")
-    arrays = {"numpy": _Numpy, "torch": _Torch}[caps.pop("array", "numpy")](device)
-    caps.setdefault("graph", device != "cpu")
+    device, package, arrays, missing = caps.pop("device", "cpu"), caps.pop("package", None), None, None
+    try:
+        arrays = {"numpy": _Numpy, "torch": _Torch}[caps.pop("array", "numpy")](device)
+        if package:
+            caps["version"] = "%s_%s" % (package, importlib.import_module("importlib.metadata").version(package))
+    except ModuleNotFoundError as e:
+        missing = "%s is not installed" % (package or e.name)
+    for can in ("graph", "time"):
+        caps.setdefault(can, device != "cpu")
     caps.setdefault("name", functions[0].__name__)
 
     def say(x):
@@ -269,8 +385,12 @@ def _serve(functions, judge, me):
         else:
             number = line["run"]
             try:
-                _run(at[line["point"]], arrays, line, caps)
-                say({"done": number})
+                if missing:
+                    raise Unsupported(missing)
+                more = _run(at[line["point"]], arrays, line, caps)
+                if more:
+                    arrays.release()
+                say({"done": number, **more})
             except Unsupported as e:
                 say({"unsupported": number, "why": str(e)})
             except MemoryError as e:

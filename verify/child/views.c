@@ -742,7 +742,10 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
         view_free(out);
         return false;
     }
-    add_inputs(out, p, form->tail, pages, form->layout);
+    if (form->no_kv)
+        add_q(out, p);
+    else
+        add_inputs(out, p, form->tail, pages, form->layout);
     add_of_heads(out, "sinks", p->sink, p->heads.h_q);
     return true;
 }

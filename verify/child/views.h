@@ -50,6 +50,7 @@ struct view_form {
     enum kv_layout layout;
     enum tail tail;
     enum mask_form mask;
+    bool no_kv; /* K and V are elsewhere, and the problem has none */
 };
 
 /* Rows of Q, O and LSE are the tree's queries, or order[] of them, if it is not NULL. */

@@ -1,7 +1,7 @@
 /*
  * cmd_bench_gpu.c - `treeattn bench-gpu`: options, the loop over trees, and what is printed.
  */
-#include "verify/bench/bench_gpu.h"
+#include "verify/bench/live_peers.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/environment.h"
 #include "verify/io/origin.h"
@@ -17,7 +17,9 @@ struct args {
     const char *sets, *strategies, *kernel, *peers, *columns;
     int64_t reps, steps;
     enum { FLUSH_WRITE, FLUSH_READ } flush;
-    int32_t arch;
+    const char *peer[LIVE_MAX];
+    int32_t n_peer, arch;
+    int64_t seconds;
     bool distinct, fastest;
 };
 
@@ -27,6 +29,15 @@ static bool set_columns(void *self, const char *value, struct err *e)
 {
     *(const char **)self = value;
     return table_knows(gpu_columns, value, e);
+}
+
+static bool add_peer(void *self, const char *value, struct err *e)
+{
+    struct args *a = self;
+    if (a->n_peer == LIVE_MAX)
+        return err_set(e, "--peer: at most %d", LIVE_MAX);
+    a->peer[a->n_peer++] = value;
+    return true;
 }
 
 static bool read_options(struct args *a, int argc, char **argv, struct err *e)
@@ -85,6 +96,9 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
         CALL("columns", "LIST", set_columns, &a->columns, NULL, "print only these columns"),
         TEXT("peers", "DIR", &a->peers, NULL,
              "compare with timings recorded in DIR/*.csv, by time over floor"),
+        CALL("peer", "CMD", add_peer, a, NULL,
+             "a child that times itself (verify/child/README.md), beside ours on each tree; may be given several times"),
+        I64("seconds-a-case", "S", &a->seconds, 1, 100000, "120", "of a child: one that takes longer for a tree is a HANG"),
         {0},
     };
     options_add(&o, own);
@@ -192,7 +206,7 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
                         .width = gpu_width};
     const char *lead = a->out.style == STYLE_CSV ? "# " : "";
     FILE *human = a->out.style == STYLE_JSON ? stderr : f;
-    struct gpu_row *row = xcalloc((size_t)w->n * (size_t)w->n_use, sizeof *row);
+    struct gpu_row *row = xcalloc((size_t)w->n * (size_t)(w->n_use + live_peers_n(b->live)), sizeof *row);
     struct progress bar = progress_start("bench-gpu", w->n);
     bool good = true;
     int64_t n_rows = 0;
@@ -231,7 +245,9 @@ int cmd_bench_gpu(int argc, char **argv)
     good = good &&
            (opt ||
             err_set(&e, "--kernel '%.40s' (expected cuda, cuda-wide, cuda-smem or cuda-scalar)", a.kernel)) &&
-           find_work(&a, &w, &e) && kernel_ready(b.kernel, &e) && outfile_open(&out, a.out.path, &e);
+           find_work(&a, &w, &e) && kernel_ready(b.kernel, &e) &&
+           (a.n_peer == 0 || (b.live = live_peers_new(a.peer, a.n_peer, (double)a.seconds, &e))) &&
+           outfile_open(&out, a.out.path, &e);
     if (good) {
         b.opt = *opt;
         b.opt.arch = a.arch;
@@ -244,6 +260,7 @@ int cmd_bench_gpu(int argc, char **argv)
         good = outfile_close(&out, good, &e) && good;
         gpu_bench_close(&b);
     }
+    live_peers_free(b.live);
     work_clear(&w);
     tree_source_clear(&a.tree.src);
     return !good ? cmd_error(&e) : failed ? EXIT_FAILED : EXIT_GOOD;
