@@ -15,13 +15,12 @@ wrapper = None
 
 
 @treeattn.kernel(
+    name="flashinfer_decode_tc" if tensor_cores else "flashinfer_decode", package="flashinfer-python",
     view="paged", array="torch", device="cuda", dtypes=("f16", "bf16"), head_dims=(64, 128, 256), ratios=(1, 2, 4, 8),
-    lse="2", probability="input", probability_sum="rounded" if tensor_cores else "exact", partial_o="input", max_pairs=2e8,
+    lse="2", probability="input", probability_sum="rounded" if tensor_cores else "exact", partial_o="input", max_pairs=2e9,
 )
 def flashinfer_decode(c):
-    import flashinfer
-    import torch
-
+    flashinfer, torch = treeattn.need("flashinfer"), treeattn.need("torch")
     global wrapper
     if wrapper is None:
         space = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
@@ -30,7 +29,7 @@ def flashinfer_decode(c):
         c.kv_indptr, c.kv_indices, c.last_page_len, c.heads, c.kv_heads, c.head_dim, c.page_size,
         q_data_type=c.q.dtype, kv_data_type=c.k.dtype, sm_scale=c.scale,
     )
-    return wrapper.run(c.q, (c.k, c.v), return_lse=True)
+    return lambda: wrapper.run(c.q, (c.k, c.v), return_lse=True)
 
 
 treeattn.main(flashinfer_decode)

@@ -12,13 +12,14 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../verify/child"))
 import treeattn
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")  # a child may have 64 processes
 eager = os.environ.get("FLEX_EAGER") == "1"
 compiled = None
 
 
 @treeattn.kernel(
-    view="slots", array="torch", device="cpu" if eager else "cuda", dtypes=("f32",) if eager else ("f16", "bf16"),
-    head_dims=(64, 128), probability="input", max_pairs=2e8,
+    package="torch", view="slots", array="torch", device="cpu" if eager else "cuda", dtypes=("f32",) if eager else ("f16", "bf16"),
+    head_dims=(64, 128), probability="input", max_pairs=2e9,
 )
 def flex_attention(c):
     import torch
@@ -27,21 +28,20 @@ def flex_attention(c):
     global compiled
     if compiled is None:
         compiled = flex.flex_attention if eager else torch.compile(flex.flex_attention, dynamic=False)
-    tokens, at = torch.unique(c.kv_indices.long(), return_inverse=True)
-    n, m = (max(128, 1 << (x - 1).bit_length()) for x in (c.queries, max(1, len(tokens))))
-    if n * m > 1 << 28:
-        raise treeattn.Unsupported("a mask of %d x %d" % (n, m))
-    row = torch.repeat_interleave(torch.arange(c.queries, device=at.device), c.kv_indptr.long().diff())
-    sees = torch.zeros(n, m, dtype=torch.bool, device=at.device)
-    sees[row, at] = True
-    mask = flex.create_block_mask(lambda b, h, i, j: sees[i, j], None, None, n, m, device=at.device, _compile=False)
+    tokens, sees = treeattn.dense(c, 128)
+    n, m = sees.shape
+    mask = flex.create_block_mask(lambda b, h, i, j: sees[i, j], None, None, n, m, device=sees.device, _compile=False)
 
     def padded(x, rows):
         return torch.cat((x, x.new_zeros(rows - len(x), *x.shape[1:]))).transpose(0, 1)[None]
 
     q, k, v = padded(c.q, n), padded(c.k[tokens], m), padded(c.v[tokens], m)
-    o, lse = compiled(q, k, v, block_mask=mask, scale=c.scale, enable_gqa=True, return_lse=True)
-    return o[0].transpose(0, 1)[: c.queries], lse[0].transpose(0, 1)[: c.queries]
+
+    def launch():
+        o, lse = compiled(q, k, v, block_mask=mask, scale=c.scale, enable_gqa=True, return_lse=True)
+        return o[0].transpose(0, 1)[: c.queries], lse[0].transpose(0, 1)[: c.queries]
+
+    return launch
 
 
 treeattn.main(flex_attention)
