@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct args {
     struct cmd_tree tree;
@@ -192,16 +193,30 @@ static void print_head(FILE *f, const char *lead, int argc, char **argv, const s
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
+/* All columns but the one that only a bench with children has. The caller frees. */
+static char *columns_of_ours(void)
+{
+    char *all = xstrdup("");
+    for (int32_t i = 0; gpu_columns[i]; i++) {
+        char *more = strcmp(gpu_columns[i], "again_us") == 0 ? xstrdup(all)
+                                                             : xasprintf("%s%s%s", all, i ? "," : "", gpu_columns[i]);
+        free(all);
+        all = more;
+    }
+    return all;
+}
+
 static bool bench_all(const struct args *a, struct gpu_bench *b, const struct work *w, FILE *f, int argc,
                       char **argv, bool *failed, struct err *e)
 {
     struct cuda_caps c;
     if (!cuda_caps(&c, e) || !gpu_bench_open(b, e))
         return false;
+    char *ours = columns_of_ours();
     struct printer t = {.f = f,
                         .style = a->out.style,
                         .column = gpu_columns,
-                        .only = a->columns,
+                        .only = a->columns ? a->columns : b->live ? NULL : ours,
                         .aligned = true,
                         .width = gpu_width};
     const char *lead = a->out.style == STYLE_CSV ? "# " : "";
@@ -228,6 +243,7 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
         gpu_summary(human, lead, b, row, n_rows, &w->peers);
     }
     free(row);
+    free(ours);
     return good;
 }
 
