@@ -69,7 +69,7 @@ ENGINE_PLANNERS := $(addprefix ref/,base.c decimal.c dtype_name.c nform.c tree.c
   $(wildcard sim/strategies/*.c) $(addprefix sim/time/,machine.c tiles.c treeattn_cost.c)
 # and the same for a GPU: the functions, and what they are made of
 CUDA_ENGINE := $(wildcard kernels/cuda/engine/*.c)
-CUDA_ENGINE_PARTS := $(filter-out kernels/decode/%,$(CUDA_ENGINE) $(REF) $(wildcard sim/*.c) $(CUDA_PLAIN) $(CUDA_ONLY))
+CUDA_ENGINE_PARTS := $(filter-out kernels/decode/% ref/json_text.c,$(CUDA_ENGINE) $(REF) sim/plan.c $(CUDA_PLAIN) $(CUDA_ONLY))
 SIM := $(filter-out $(FIT) $(NO_FIT) $(ENGINE),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/report/*.c verify/judge/*.c verify/faults/*.c)
@@ -171,7 +171,7 @@ $(call obj,$(CUDA_ENGINE)) $(CUDA_ENGINE:%.c=$(BUILD)/engine/%.o): OWN_CPPFLAGS 
 $(filter-out %/treeattn_cuda.o $(ENGINE_O),$(CUDA_ENGINE_O)): HIDDEN := -fvisibility=hidden
 $(BUILD)/libtreeattn-cuda.so.1: $(CUDA_ENGINE_O) $(CUDA_O) sim/engine/treeattn.map
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -fopenmp $(SANFLAGS) $(COVFLAGS) -shared -Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)--version-script=sim/engine/treeattn.map \
-	  -Wl$(comma)--gc-sections $(filter %.o,$^) $(CUDA_LDLIBS) -ldl -lm -o $@
+	  -Wl$(comma)--gc-sections $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(CUDA_LDLIBS) -ldl -lm -o $@
 -include $(CUDA_ENGINE_O:.o=.d)
 
 HOST_SHARED_O := $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c memory.c dtype.c dtype_name.c json_text.c))
