@@ -438,3 +438,107 @@ TEST(plans_that_were_timed_are_as_told)
         free(line[i]);
     }
 }
+
+/* ---- released kernels, timed beside ours ------------------------------------------------------------------ */
+
+/* Those of h200_live_peers.csv, and the rows that tell of them. */
+static const struct {
+    const char *name, *row;
+} told_peers[] = {
+    {"flashinfer_cascade", "| FlashInfer 0.7.2.post1, cascade |"},
+    {"flashinfer_persistent_nodes", "| the same, persistent, nodes as requests |"},
+    {"flashinfer_decode_tc", "| the same, decode on tensor cores |"},
+    {"cudnn_paged", "| cuDNN 9.19 through its frontend 1.32, paged |"},
+    {"torch_sdpa", "| torch 2.11, SDPA with a mask |"},
+    {NULL, "| the best of these for each row |"},
+};
+enum { PEERS = sizeof told_peers / sizeof told_peers[0], BEST = PEERS - 1, PEER_CLASSES = 5 };
+
+/* Logarithms of times over ours: all rows, speculative ones, those by the floor. */
+struct told_peer {
+    double logs[PEER_CLASSES], best;
+    int n[PEER_CLASSES], won, failed, skipped;
+};
+
+static void add_ratio(struct told_peer *x, double over, bool speculative, double floor_us)
+{
+    const bool in[PEER_CLASSES] = {true, speculative, floor_us < 15, floor_us >= 15 && floor_us <= 50, floor_us > 50};
+    for (int i = 0; i < PEER_CLASSES; i++) {
+        x->logs[i] += in[i] ? log(over) : 0;
+        x->n[i] += in[i];
+    }
+    x->won += over < 1;
+}
+
+static double cell_number(const struct csv *x, int64_t row, const char *column)
+{
+    double value;
+    struct err e = {0};
+    ck_assert_msg(csv_f64(x, row, csv_find(x, column), &value, &e), "%s", e.msg);
+    return value;
+}
+
+static void read_peers(struct told_peer peer[PEERS])
+{
+    CLEARED_BY(csv_clear) struct csv x = {0};
+    struct err e = {0};
+    ck_assert_msg(csv_read("paper-figs/measured/h200_live_peers.csv", &x, &e), "%s", e.msg);
+    double ours = NAN, best = INFINITY;
+    for (int64_t i = 0; i < x.n_rows; i++) {
+        const char *name = csv_peek(&x, i, csv_find(&x, "strategy")), *verdict = csv_peek(&x, i, csv_find(&x, "verdict"));
+        bool counts = strcmp(verdict, "PASS") == 0 || strcmp(verdict, "MARGINAL") == 0,
+             speculative = strcmp(csv_peek(&x, i, csv_find(&x, "set")), "speculative") == 0;
+        double floor_us = cell_number(&x, i, "floor_us"), time = counts ? cell_number(&x, i, "time_us") : INFINITY;
+        if (strcmp(name, "treeattn") == 0) {
+            ck_assert(counts);
+            ours = time;
+            best = INFINITY;
+            continue;
+        }
+        int k = 0;
+        while (k < BEST && strcmp(told_peers[k].name, name) != 0)
+            k++;
+        if (k == BEST) /* told in a line below the table */
+            continue;
+        peer[k].failed += strcmp(verdict, "FAIL") == 0;
+        peer[k].skipped += strcmp(verdict, "SKIP") == 0;
+        if (counts)
+            add_ratio(&peer[k], time / ours, speculative, floor_us);
+        best = fmin(best, time);
+        if (k == BEST - 1) /* the tree's last */
+            add_ratio(&peer[BEST], best / ours, speculative, floor_us);
+    }
+}
+
+/* A cell that is a number is that one, as far as it says. */
+static void cell_is(const char *cell, double value, const char *row, int column)
+{
+    if (!*cell)
+        return;
+    char *end;
+    double told = strtod(cell, &end);
+    const char *point = memchr(cell, '.', (size_t)(end - cell));
+    ck_assert_msg(rounds_to(value, told, 0.5 * pow(10, point ? (double)(point + 1 - end) : 0)), "%s column %d says %s, is %.4g",
+                  row, column, cell, value);
+}
+
+TEST(released_kernels_are_as_told)
+{
+    struct told_peer peer[PEERS] = {{.won = 0}};
+    read_peers(peer);
+    for (int k = 0; k < PEERS; k++) {
+        char *text = told_from(told_peers[k].row), *rest = text, *cell[10];
+        ck_assert_msg(text, "no README has: %s", told_peers[k].row);
+        split_row(strsep(&rest, "\n"), cell, 10);
+        const struct told_peer *x = &peer[k];
+        const double is[10] = {NAN, 0, x->n[0], x->won, 0, 0, 0, 0, x->failed, x->skipped};
+        static const int of_class[10] = {-1, 0, -1, -1, 1, 2, 3, 4, -1, -1};
+        for (int c = 1; c < 10; c++)
+            cell_is(cell[c], of_class[c] >= 0 ? exp(x->logs[of_class[c]] / x->n[of_class[c]]) : is[c], told_peers[k].row, c);
+        free(text);
+    }
+    FREED char *line = xasprintf("%.2f; %.2f; %.2f (geometric means); ours is faster on all %d", exp(peer[0].logs[0] / peer[0].n[0]),
+                                 exp(peer[3].logs[0] / peer[3].n[0]), exp(peer[BEST].logs[0] / peer[BEST].n[0]), peer[BEST].n[0]);
+    FREED char *readme = file_text("README.md");
+    ck_assert_msg(peer[BEST].won == 0 && strstr(readme, line), "README.md has no '%s'", line);
+}
