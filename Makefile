@@ -466,7 +466,7 @@ $(BUILD)/engine-threads/fuzz: tests/engine/fuzz.c $(BUILD)/engine-threads/libtre
 	$(call say,CC,$<)$(CC) $(TSAN_FLAGS) -DFUZZ_SANITIZED -Isim/engine $^ -lpthread -Wl,-rpath,'$$ORIGIN' -o $@
 
 .PHONY: check-engine
-check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz) $(CUDA_ENGINE_SO) $(if $(CUDA),$(GPU_ENGINE) $(GPU_ENGINE_STAND_IN)) ## the libraries for engines: their symbols, a million block tables, threads, times, packed plans on a GPU of host memory
+check-engine: $(BUILD)/tests/engine/fuzz $(REPLAY) $(if $(SAN)$(COV),,$(BUILD)/engine-threads/fuzz) $(CUDA_ENGINE_SO) $(if $(CUDA),$(if $(SAN)$(COV),,$(GPU_ENGINE)) $(GPU_ENGINE_STAND_IN)) ## the libraries for engines: their symbols, a million block tables, threads, times, packed plans on a GPU of host memory
 	$(Q)$(if $(SAN)$(COV),,tests/engine/symbols.sh $(ENGINE_SO))
 	$(Q)$(BUILD)/tests/engine/fuzz $(if $(SAN)$(COV),20000,1000000)
 	$(Q)$(BUILD)/tests/engine/fuzz drawn
