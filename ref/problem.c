@@ -751,3 +751,9 @@ void output_set_lse(struct output *out, int64_t row, double x)
     else
         ((float *)out->lse)[row] = (float)x;
 }
+
+void output_set_all_lse(struct output *out, const double *lse)
+{
+    for (int64_t row = 0; row < out->n_rows; row++)
+        output_set_lse(out, row, lse[row]);
+}

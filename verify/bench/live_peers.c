@@ -88,18 +88,12 @@ static bool write_pool(const char *path, const struct gpu_data *d, struct err *e
 
 /* ---- one child ------------------------------------------------------------------------------------------- */
 
-/* Of a child without LSE, the exact one: what is not written is not judged. */
-static void give_lse(const struct gpu_data *d, const struct kernel *k, struct output *out)
-{
-    for (int64_t i = 0; i < out->n_rows && k->lse_unit == 0; i++)
-        output_set_lse(out, i, d->truth->lse[i]);
-}
-
 static void judge(const struct gpu_data *d, const struct kernel *k, const struct own_timing *t, struct output *out,
                   struct gpu_row *r)
 {
     struct arithmetic a = arithmetic_declared(k, NULL, d->p->heads.dtype);
-    give_lse(d, k, out);
+    if (k->lse_unit == 0)
+        output_set_all_lse(out, d->truth->lse);
     enum verdict v = gpu_exact_compare(d, out, &a, &r->worst, r->why);
     r->time = gpu_time_of(t->us, t->n);
     r->plan_ms = t->plan_ms;

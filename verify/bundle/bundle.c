@@ -401,8 +401,8 @@ struct bundle_verdict bundle_judge(struct bundle *b)
                               .lse_unit = b->has_lse ? 1 : 0};
     struct arithmetic a = arithmetic_declared(&recorded, NULL, b->p->heads.dtype);
     struct oracle *orc = oracle_new(b->p);
-    for (int64_t row = 0; row < b->out->n_rows && !b->has_lse; row++)
-        output_set_lse(b->out, row, orc->lse[row]);
+    if (!b->has_lse)
+        output_set_all_lse(b->out, orc->lse);
     v.cmp = compare_output(b->p, orc, b->out, &a);
     if (v.cmp.verdict == V_FAIL)
         v.cause = find_cause(b->p, orc, NULL, &recorded, b->out, &a, &v.cmp, true);

@@ -181,8 +181,7 @@ struct output *suspect_run(const struct suspect_case *c, const struct suspect_fa
 {
     struct output *out = output_new(c->p);
     memcpy(out->o, c->right->o, (size_t)(out->n_rows * out->d) * sizeof(double));
-    for (int64_t r = 0; r < out->n_rows; r++)
-        output_set_lse(out, r, c->right->lse[r]);
+    output_set_all_lse(out, c->right->lse);
     if (!f)
         return out;
     struct wrong_case *made = wrong_case_new(c->p, c->right, NULL, &c->a, false, false, false);
