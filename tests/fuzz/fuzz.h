@@ -20,6 +20,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FUZZ_FILE "f.txt"
 #define FUZZ_SPEC "spec"
 
+/* A sentence that came whole, and may be shown on a terminal. */
+static inline void fuzz_sentence(const struct err *e)
+{
+    CK(strlen(e->msg) < sizeof e->msg - 1);
+    for (const char *p = e->msg; *p; p++)
+        CK((unsigned char)*p >= ' ' && *p != 127);
+}
+
 /* Either there is a result, and no error, or there is a sentence: printable, about the file and a line in it
  * (or, `spec` being true, about the spec), with what was expected. */
 static inline void fuzz_verdict(const void *result, const struct err *e, bool spec)

@@ -31,9 +31,8 @@ static inline void fuzz_file_verdict(bool good, const struct err *e, const struc
     CK(good == (e->code == EXIT_GOOD));
     if (good)
         return;
-    CK(strncmp(e->msg, x->path, strlen(x->path)) == 0 && strlen(e->msg) < sizeof e->msg - 1);
-    for (const char *p = e->msg; *p; p++)
-        CK((unsigned char)*p >= ' ' && *p != 127);
+    CK(strncmp(e->msg, x->path, strlen(x->path)) == 0);
+    fuzz_sentence(e);
 }
 
 #endif

@@ -473,16 +473,14 @@ static void add_ratio(struct told_peer *x, double over, bool speculative, double
 static double cell_number(const struct csv *x, int64_t row, const char *column)
 {
     double value;
-    struct err e = {0};
-    ck_assert_msg(csv_f64(x, row, csv_find(x, column), &value, &e), "%s", e.msg);
+    MUST(csv_f64, x, row, csv_find(x, column), &value);
     return value;
 }
 
 static void read_peers(struct told_peer peer[PEERS])
 {
     CLEARED_BY(csv_clear) struct csv x = {0};
-    struct err e = {0};
-    ck_assert_msg(csv_read("paper-figs/measured/h200_live_peers.csv", &x, &e), "%s", e.msg);
+    MUST(csv_read, "paper-figs/measured/h200_live_peers.csv", &x);
     double ours = NAN, best = INFINITY;
     for (int64_t i = 0; i < x.n_rows; i++) {
         const char *name = csv_peek(&x, i, csv_find(&x, "strategy")), *verdict = csv_peek(&x, i, csv_find(&x, "verdict"));
