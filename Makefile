@@ -3,6 +3,7 @@
 #   COV=1      instrument for gcov         WERROR=1  warnings are errors
 #   BUILD=     where everything goes that is built (default build, build-san, build-cov; CUDA objects: build-cuda)
 #   CC=clang   another compiler            OPT= CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS=  added to what the code needs
+#   MPI=       without treeattn-mpi (mpirun)
 #   NVCC=      without CUDA kernels        ARCH=     -march (default native)
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -59,6 +60,9 @@ CUDA_CPPFLAGS = -isystem $(CUDA_HOME)/include
 CUDA_LDLIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lpthread -lstdc++
 endif
 
+# ---- MPI: with the headers of Open MPI; else mpirun is told so by the program. MPI= builds without -----------
+MPI ?= $(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c)
+
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
 REF := $(wildcard ref/*.c)
 TRACE_SOURCES := $(wildcard traces/*.c traces/*/*.c)
@@ -72,10 +76,11 @@ CUDA_ENGINE := $(wildcard kernels/cuda/engine/*.c)
 CUDA_ENGINE_PARTS := $(filter-out kernels/decode/% ref/json_text.c,$(CUDA_ENGINE) $(REF) sim/plan.c $(CUDA_PLAIN) $(CUDA_ONLY))
 SIM := $(filter-out $(FIT) $(NO_FIT) $(ENGINE),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
-JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/report/*.c verify/judge/*.c verify/faults/*.c)
+JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/report/*.c verify/judge/*.c verify/faults/*.c) $(addprefix verify/sweep/,schedule.c sweep.c wire.c)
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
+MPI_HOST := verify/sweep/launch.c # what mpirun starts: the only file that may use MPI
 LAB_HOST := verify/lab/lab_host.c verify/lab/tile/cta.c # likewise, for the course labs
-WINGS := $(filter-out $(JUDGE) $(HOST) $(LAB_HOST),$(wildcard verify/*/*.c verify/*/*/*.c)) # linked into the program and tests, not into the library
+WINGS := $(filter-out $(JUDGE) $(HOST) $(LAB_HOST) $(MPI_HOST),$(wildcard verify/*/*.c verify/*/*/*.c)) # linked into the program and tests, not into the library
 LIB := $(REF) $(TRACE_SOURCES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
@@ -85,6 +90,7 @@ obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 HOST_PROGRAM := $(BUILD)/treeattn-host
 LAB_HOST_PROGRAM := $(BUILD)/treeattn-lab-host
+MPI_PROGRAM := $(if $(MPI),$(BUILD)/treeattn-mpi)
 RUNNER := $(BUILD)/tests/run
 FAULTY := $(BUILD)/tests/treeattn-faulty
 # A plug-in of the tests, and others that must be refused
@@ -102,7 +108,7 @@ GPU_ENGINE := $(BUILD)/tests/engine/gpu
 GPU_ENGINE_STAND_IN := $(BUILD)/tests/engine/gpu-stand-in
 
 .PHONY: all
-all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) ## build build/treeattn, the programs that load code of others for it, and the libraries for engines
+all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(MPI_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) ## build build/treeattn, the programs that load code of others for it, and the libraries for engines
 
 # Before the first file: are the packages there, and can BUILD be written?
 needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
@@ -180,6 +186,10 @@ $(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
 $(HOST_PROGRAM) $(LAB_HOST_PROGRAM):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
+$(BUILD)/verify/sweep/launch.o: OWN_CPPFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(MPI)))
+$(BUILD)/treeattn-mpi: $(call obj,$(MPI_HOST) verify/sweep/schedule.c verify/sweep/wire.c ref/base.c ref/memory.c)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) $(shell pkg-config --libs $(MPI)) -o $@
+
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(FIT) $(addprefix ref/,base.c memory.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(GSL_LIBS) -lm -o $@
 
@@ -233,7 +243,7 @@ $(BUILD)/tests/engine/gpu.o: OWN_CPPFLAGS := -Isim/engine -Ikernels/cuda/engine
 $(GPU_ENGINE_STAND_IN): $(call obj,tests/engine/gpu.c $(CUDA_ENGINE)) $(STAND_IN_O) $(ENGINE_SO)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ -Wl$(comma)-rpath$(comma)'$$ORIGIN/../..' $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(CUDA_STUBS) $(WINGS) $(HOST) $(LAB_HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(CUDA_STUBS) $(WINGS) $(HOST) $(LAB_HOST) $(MPI_HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
 # trace data is assembled into the program, and what students include
 $(BUILD)/verify/lab/session.o: tests/labs/include/lab.h
@@ -258,7 +268,7 @@ $(BUILD)/man/done: $(PROGRAM) $(wildcard verify/cli/man/*) sim/engine/treeattn.h
 put = mkdir -p $(3) && install -m $(1) $(2) $(3)
 # $(call install_into,PREFIX AS FILES KNOW IT,FOLDER IN FRONT OF IT)
 define install_into
-	$(Q)$(call put,755,$(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM),$(1)$(BINDIR))
+	$(Q)$(call put,755,$(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(MPI_PROGRAM),$(1)$(BINDIR))
 	$(Q)$(call put,644,$(ENGINE_SO),$(1)$(LIBDIR))
 	$(Q)ln -sf libtreeattn.so.1 $(1)$(LIBDIR)/libtreeattn.so
 	$(if $(CUDA),$(Q)$(call put,644,$(CUDA_ENGINE_SO),$(1)$(LIBDIR)) && ln -sf libtreeattn-cuda.so.1 $(1)$(LIBDIR)/libtreeattn-cuda.so && \
@@ -274,7 +284,7 @@ define install_into
 	$(Q)mkdir -p $(1)$(DATADIR)/bash-completion/completions && install -m 644 $(BUILD)/man/treeattn.bash $(1)$(DATADIR)/bash-completion/completions/treeattn
 endef
 INSTALLED = $(foreach page,$(MANUALS),$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) $(DATADIR)/bash-completion/completions/treeattn \
-  $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc libtreeattn-cuda.so.1 libtreeattn-cuda.so pkgconfig/treeattn-cuda.pc) \
+  $(addprefix $(BINDIR)/,treeattn treeattn-host treeattn-lab-host treeattn-mpi) $(addprefix $(LIBDIR)/,libtreeattn.so.1 libtreeattn.so pkgconfig/treeattn.pc libtreeattn-cuda.so.1 libtreeattn-cuda.so pkgconfig/treeattn-cuda.pc) \
   $(addprefix $(INCLUDEDIR)/,treeattn.h treeattn_cuda.h treeattn_plugin.h) $(DATADIR)/treeattn/treeattn.py
 
 .PHONY: install
@@ -294,7 +304,7 @@ dist: ## the sources of the last commit, the same bytes from any checkout: DIST 
 
 # An installation for the tests, and what it takes to build against it.
 STAGE := $(abspath $(BUILD))/installed
-$(STAGE)/done: $(BUILD)/man/done $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) \
+$(STAGE)/done: $(BUILD)/man/done $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(MPI_PROGRAM) $(ENGINE_SO) $(CUDA_ENGINE_SO) \
   sim/engine/treeattn.h $(if $(CUDA),kernels/cuda/engine/treeattn_cuda.h) verify/child/treeattn_plugin.h sim/engine/treeattn.pc.in
 	$(call install_into,$(STAGE))
 	$(Q)touch $@
@@ -413,7 +423,7 @@ check: deps check-prose ## build and run every test (10 minutes on 2 cores); end
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(DRAWER) $(RUNNER) check-rest
+check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(MPI_PROGRAM) $(DRAWER) $(RUNNER) check-rest
 	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest

@@ -1,5 +1,5 @@
 #!/bin/bash
-# packages.sh [--install] BUILD|TEST|DRAW|FUZZ|COMMAND.. - are the packages there that these steps need? Each is tried, not looked up.
+# packages.sh [--install] BUILD|TEST|DRAW|FUZZ|MPI|COMMAND.. - are the packages there that these steps need? Each is tried, not looked up.
 # One line names what is missing and how to get it, and the exit code is 3. With --install the missing ones are installed by
 # apt-get, as root or with sudo. The compiler is $CC.
 set -u
@@ -35,6 +35,10 @@ for step; do
     TEST)
         try_header check check.h
         try_header libmpfr-dev mpfr.h
+        ;;
+    MPI) # nothing else needs it: verify/sweep/README.md
+        try_header libopenmpi-dev mpi.h ompi-c MPI_Init
+        try_command openmpi-bin mpirun
         ;;
     DRAW) try_command gnuplot-nox gnuplot ;;
     FUZZ)

@@ -179,6 +179,9 @@ int main(int argc, char **argv)
         print_version();
         return cmd_printed();
     }
+    int code = cmd_under_mpirun(name, argv);
+    if (code != EXIT_GOOD)
+        return code;
     for (int i = 0; i < N_COMMANDS; i++)
         if (commands[i].run && strcmp(commands[i].name, name) == 0)
             return commands[i].run(argc - 1, argv + 1);

@@ -359,11 +359,16 @@ static const struct {
     const char *const *words;
 } census_column[] = {CENSUS(LABEL)};
 
-void census_add(struct census *c, const struct case_spec *x, const struct tree *t)
+void census_row(const struct case_spec *x, const struct tree *t, int64_t row[CENSUS_COLUMNS])
 {
-    const int64_t row[CENSUS_COLUMNS] = {CENSUS(VALUE)};
+    const int64_t value[CENSUS_COLUMNS] = {CENSUS(VALUE)};
+    memcpy(row, value, sizeof value);
+}
+
+void census_add(struct census *c, const int64_t row[CENSUS_COLUMNS])
+{
     c->row = xgrow(c->row, &c->cap, c->n + 1, sizeof *c->row);
-    memcpy(c->row[c->n++], row, sizeof row);
+    memcpy(c->row[c->n++], row, sizeof *c->row);
 }
 
 static int ascending(const void *a, const void *b)

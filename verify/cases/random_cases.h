@@ -49,7 +49,8 @@ struct census {
     int64_t n, cap;
     int64_t (*row)[CENSUS_COLUMNS];
 };
-void census_add(struct census *c, const struct case_spec *x, const struct tree *t);
+void census_row(const struct case_spec *x, const struct tree *t, int64_t row[CENSUS_COLUMNS]);
+void census_add(struct census *c, const int64_t row[CENSUS_COLUMNS]);
 /* Minimum, median, 90th percentile, maximum of the sizes; shares of everything else. */
 void census_print(FILE *f, const struct census *c);
 

@@ -18,6 +18,10 @@ BEGIN_C
 #undef COMMAND
 #undef PURPOSE
 
+/* Under mpirun: treeattn-mpi takes the place of this process, for commands whose work it shares (verify/sweep/README.md). Returns
+ * where it does not: EXIT_GOOD to go on, else the exit code. */
+int cmd_under_mpirun(const char *command, char **argv);
+
 /* Print "treeattn: ..." on stderr and give the exit code. */
 int cmd_error(const struct err *e);
 

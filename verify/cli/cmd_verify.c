@@ -7,6 +7,7 @@
 #include "verify/io/crash.h"
 #include "verify/io/text.h"
 #include "verify/judge/verify_run.h"
+#include "verify/sweep/sweep.h"
 #include "verify/suites/suites.h"
 
 #include <errno.h>
@@ -87,6 +88,7 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
                    "the command line of that case stands below it, once it failed in processes of its own. "
                    "Up to three strategies get one. With more "
                    "than 20 cases these lines are printed again at the end.\n"
+                   "Under mpirun its processes share the cases, and print what one process prints (verify/sweep/README.md).\n"
                    "Random trees and the cases of gpu-check draw their heads and storage; a tree or trace "
                    "that is given has the defaults."};
     tree_options(&o, &a->tree);
@@ -380,6 +382,18 @@ static char *command_line(const struct verify_args *a, int argc, char **argv)
     return seeded;
 }
 
+/* One of many processes that do the work of one: what there is to print and to write is the front's. */
+static void be_worker(struct verify_args *a)
+{
+    a->out = (struct cmd_output){.style = STYLE_TEXT};
+    a->rows = (struct rows_spec){.path = NULL};
+    a->statement = a->known = a->job.error_map = NULL;
+    a->job.max_seconds = 0;
+    a->job.fail_fast = false;
+    reports_free(a->job.reports);
+    a->job.reports = reports_new();
+}
+
 /* The exit code. */
 static int judge(struct verify_args *a, struct outfile *out, int argc, char **argv)
 {
@@ -409,7 +423,10 @@ int cmd_verify(int argc, char **argv)
     struct verify_args a = {.arch = 0, .job.reports = reports_new()};
     struct outfile out = {0};
     int code;
-    bool good = read_options(&a, argc, argv, &e) && outfile_open(&out, a.out.path, &e);
+    bool good = read_options(&a, argc, argv, &e);
+    if (good && sweep_role() == SWEEP_WORKER)
+        be_worker(&a);
+    good = good && outfile_open(&out, a.out.path, &e);
     struct supervision watch = a.watch;
     watch.seconds = a.exec || a.plugin ? 0 : a.watch.seconds; /* their processes have limits of their own */
     char *command = command_line(&a, argc, argv);

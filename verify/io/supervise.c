@@ -31,9 +31,15 @@ static int channel = -1;  /* the child's end, */
 static ino_t channel_is;  /* and what it is */
 static int terminal = -1; /* the parent's standard error; -1: there is no parent */
 
+/* Of mpirun's terminal treeattn-mpi knows. */
+static bool is_terminal(void)
+{
+    return isatty(STDERR_FILENO) == 1 || getenv("TREEATTN_TERMINAL");
+}
+
 bool supervise_terminal(void)
 {
-    return terminal < 0 ? isatty(STDERR_FILENO) == 1 : terminal == 1;
+    return terminal < 0 ? is_terminal() : terminal == 1;
 }
 
 /* ---- the child ------------------------------------------------------------------------------------------ */
@@ -326,7 +332,7 @@ bool supervised(const struct supervision *s, struct outfile *out, int *code)
     pid_t parent = getpid();
     CK(setsockopt(end[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 && pipe2(said, O_CLOEXEC) == 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    terminal = isatty(STDERR_FILENO) == 1;
+    terminal = is_terminal();
     crash_tell();
     crash_shares();
     fflush(NULL);

@@ -4,12 +4,13 @@
 #include "verify/io/outfile.h"
 #include "verify/io/progress.h"
 #include "verify/io/sha256.h"
-#include "verify/judge/judge.h"
+#include "verify/judge/judged.h"
 #include "verify/judge/outside.h"
 #include "verify/judge/pairs_met.h"
 #include "verify/judge/properties.h"
 #include "verify/judge/repeat.h"
 #include "verify/judge/shrink.h"
+#include "verify/sweep/sweep.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,14 +43,14 @@ struct verify_run {
     const struct verify_job *job;
     struct batch batch;                        /* that is under way */
     int64_t n;                                 /* cases of it that are run, */
-    int64_t *order;                            /* [n] which, one after the other, */
+    int64_t *order, *at;                       /* [n] which, one after the other; at[order[i]] is i, with other processes */
     char **from;                               /* [n] and what they are called in files of rows; NULL: there is none */
     struct judged **ready;                     /* [n] */
     int64_t next;                              /* to be reported */
     double ends;                               /* no case is begun after that; 0: never */
     int64_t left, all;                         /* cases that were not run, of how many */
     int64_t held, broken;                      /* laws */
-    struct outside_tally tally;                /* of a kernel outside; counted while cases run */
+    struct outside_tally tally;                /* of a kernel outside */
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
     struct printer table;
@@ -123,20 +124,25 @@ static void count_admitted(struct verify_run *run, enum family family, const str
 }
 
 /* The first failure of each strategy, of a few; below its row, or beside the table where that is for programs. */
-static void reduce(struct verify_run *run, const struct case_spec *c, const struct result *r)
+static void reduce(struct verify_run *run, const char *case_text, const struct kernel *k, const struct result *r)
 {
+    struct err e = {0};
+    struct case_spec c = {0};
     for (int32_t i = 0; i < run->n_shrunk; i++)
-        if (run->shrunk[i] == c->use.s)
+        if (run->shrunk[i] == r->use->s)
             return;
     if (run->job->no_shrink || run->n_shrunk == MAX_SHRUNK)
         return;
-    run->shrunk[run->n_shrunk++] = c->use.s;
+    run->shrunk[run->n_shrunk++] = r->use->s;
+    CK(case_parse(case_text, &c, &e)); /* it was printed from one */
+    c.kernel = k;
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     CK(f);
-    shrink_print(f, &(struct shrink_program){program_invocation_name, run->job->command}, c, r);
+    shrink_print(f, &(struct shrink_program){program_invocation_name, run->job->command}, &c, r);
     fclose(f);
+    case_clear(&c);
     fputs(text, run->table.style == STYLE_TEXT ? run->table.f : stderr);
     char *all = xasprintf("%s%s", run->smallest ? run->smallest : "", text);
     free(run->smallest);
@@ -188,15 +194,14 @@ static void note_cause(struct verify_run *run, const struct result *r)
 }
 
 /* The first of the worst. */
-static void note_worst(struct verify_run *run, const struct result *r, const struct case_spec *c,
-                       const char *text)
+static void note_worst(struct verify_run *run, const struct result *r, const struct kernel *k, const char *text)
 {
     bool numbers = r->stage == STAGE_NUMBERS || (r->stage == STAGE_REPEAT && r->compared);
     if (!run->job->error_map || !numbers || (run->worst.text && !(r->cmp.worst > run->worst.error)))
         return;
     free(run->worst.text);
     run->worst.text = xstrdup(text);
-    run->worst.kernel = c->kernel;
+    run->worst.kernel = k;
     run->worst.error = r->cmp.worst;
 }
 
@@ -218,62 +223,39 @@ static bool emit_outcome(struct verify_run *run, struct row_outcome *o)
     return o->verdict == V_FAIL;
 }
 
-static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
-                 const struct gpu_case *design, const char *from)
+/* The kernel of a result, as cases name it. */
+static const struct kernel *kernel_of(const struct verify_run *run, const struct result *r)
 {
-    run->all_kernels = run->all_kernels || !b->c->kernel;
-    struct case_spec c = *b->c;
-    struct row_outcome *o = xcalloc((size_t)n, sizeof *o);
+    return counts_apart(run) ? outside_find(run->job->kernel, r->kernel) : kernel_find(r->kernel);
+}
+
+static void emit(struct verify_run *run, const struct judged *d, const struct gpu_case *design, const char *from)
+{
+    struct row_outcome *o = xcalloc((size_t)d->n, sizeof *o);
+    run->all_kernels = run->all_kernels || !d->names_kernel;
     if (run->batch.drawn) {
-        census_add(&run->census, &c, b->tree);
-        count_admitted(run, c.src.family, r, n);
+        census_add(&run->census, d->census);
+        count_admitted(run, d->family, d->result, d->n);
     }
-    for (int32_t i = 0; i < n; i++) {
-        c.use = *r[i].use;
-        c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
-                                                        : kernel_find(r[i].kernel);
-        char *text = case_print(&c);
-        o[i] = result_outcome(&r[i], &c.spec.heads, text);
-        free(text);
-    }
-    if (run->job->rows && n > 0) /* as they are, whatever is known of them today */
-        rows_add(run->job->rows, from, o, n);
-    for (int32_t i = 0; i < n; i++) {
-        run->broken += r[i].law != NULL;
-        note_cause(run, &r[i]);
+    for (int32_t i = 0; i < d->n; i++)
+        o[i] = result_outcome(&d->result[i], &d->heads, d->string[i]);
+    if (run->job->rows && d->n > 0) /* as they are, whatever is known of them today */
+        rows_add(run->job->rows, from, o, d->n);
+    for (int32_t i = 0; i < d->n; i++) {
+        const struct result *r = &d->result[i];
+        run->broken += r->law != NULL;
+        note_cause(run, r);
         if (design)
-            pairs_met_add(run->cover, design, &r[i]);
+            pairs_met_add(run->cover, design, r);
         bool fails = emit_outcome(run, &o[i]);
-        c.use = *r[i].use;
-        c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
-                                                        : kernel_find(r[i].kernel);
-        note_worst(run, &r[i], &c, o[i].string);
+        note_worst(run, r, kernel_of(run, r), d->string[i]);
         if (fails) {
             fflush(run->table.f); /* smaller cases may end the program, too */
-            reduce(run, &c, &r[i]);
+            reduce(run, d->string[i], kernel_of(run, r), r);
         }
         outcome_clear(&o[i]);
     }
     free(o);
-}
-
-/* A case that was judged and waits for its turn to be reported. */
-struct judged {
-    struct case_spec c;
-    struct test_case *x; /* without problem and oracle; NULL with e set */
-    struct result *r;
-    int32_t n;
-    const struct row_outcome *kept; /* [n] in the place of all these: an earlier run judged it */
-    int64_t held;
-    struct err e;
-};
-
-static void judged_free(struct judged *d)
-{
-    test_case_free(d->x);
-    case_clear(&d->c);
-    free(d->r);
-    free(d);
 }
 
 /* The type of Q, unless it was given, is one that the kernel takes: a suite asks for shapes and features. */
@@ -285,36 +267,53 @@ static void suit_type(struct case_spec *c, const struct problem_given *given)
         c->spec.heads.dtype = s.heads.dtype;
 }
 
+/* What is to be known of the case once it is over. */
+static void note_case(const struct verify_run *run, struct case_spec *c, const struct test_case *x, struct judged *d)
+{
+    d->own = c->use;
+    d->heads = c->spec.heads;
+    d->names_kernel = c->kernel != NULL;
+    if (run->batch.drawn) {
+        d->family = c->src.family;
+        census_row(c, x->tree, d->census);
+    }
+    d->string = xcalloc((size_t)d->n, sizeof *d->string);
+    for (int32_t i = 0; i < d->n; i++) {
+        struct result *r = &d->result[i];
+        c->use = *r->use;
+        c->kernel = kernel_of(run, r);
+        d->string[i] = case_print(c);
+        r->use = r->use == &c->use ? &d->own : r->use;
+    }
+}
+
+/* Case i of the batch. */
 static struct judged *judge_one(struct verify_run *run, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
+    struct case_spec c = {0};
     struct tree *t = NULL;
-    if (run->from && (d->kept = rows_done(run->job->rows, run->from[i], &d->n)))
-        return d;
-    run->batch.get(&run->batch, run->order[i], &d->c, &t);
+    struct test_case *x = NULL;
+    run->batch.get(&run->batch, i, &c, &t);
+    d->line = c.line;
     /* what options say in the place of the case's own keys */
-    d->c.kernel = run->job->kernel ? run->job->kernel : d->c.kernel;
+    c.kernel = run->job->kernel ? run->job->kernel : c.kernel;
     if (run->job->chosen)
-        d->c.use.s = NULL;
-    if (d->c.kernel && !kernel_ready(d->c.kernel, &d->e)) {
+        c.use.s = NULL;
+    if (c.kernel && !kernel_ready(c.kernel, &d->e)) {
         tree_free(t);
-        return d;
+    } else if (!run->batch.ours || !c.kernel || !c.kernel->suit || case_suit(&c, &run->job->given, &t, &d->e)) {
+        if (run->batch.typed && c.kernel && c.kernel->suit)
+            suit_type(&c, &run->job->given);
+        x = test_case_new(&c, t, &d->e);
     }
-    if (run->batch.ours && d->c.kernel && d->c.kernel->suit && !case_suit(&d->c, &run->job->given, &t, &d->e))
-        return d;
-    if (run->batch.typed && d->c.kernel && d->c.kernel->suit)
-        suit_type(&d->c, &run->job->given);
-    d->x = test_case_new(&d->c, t, &d->e);
-    if (!d->x)
-        return d;
-    d->x->tally = run->job->properties ? &run->tally : NULL;
-    d->n = judge_all(run, d->x, &d->r, &d->held);
-    repeat_free(d->x->repeat); /* nobody asks for them any more, and much may be waiting */
-    problem_free(d->x->p);
-    oracle_free(d->x->orc);
-    d->x->repeat = NULL;
-    d->x->p = NULL;
-    d->x->orc = NULL;
+    if (x) {
+        x->tally = run->job->properties ? &d->tally : NULL;
+        d->n = judge_all(run, x, &d->result, &d->held);
+        note_case(run, &c, x, d);
+        test_case_free(x);
+    }
+    case_clear(&c);
     return d;
 }
 
@@ -337,14 +336,17 @@ static void report_ready(struct verify_run *run)
             break;
         run->ready[run->next] = NULL;
         run->held += d->held;
+        for (int k = 0; k < N_OUTSIDE_PROPERTIES; k++) {
+            run->tally.asked[k] += d->tally.asked[k];
+            run->tally.held[k] += d->tally.held[k];
+        }
         progress_clear(&run->progress);
         if (d->kept)
             emit_kept(run, d->kept, d->n);
-        else if (d->x)
-            emit(run, d->x, d->r, d->n, b->design ? design_at(b, run->order[run->next]) : NULL,
-                 run->from ? run->from[run->next] : NULL);
+        else if (!d->e.code)
+            emit(run, d, b->design ? design_at(b, run->order[run->next]) : NULL, run->from ? run->from[run->next] : NULL);
         else if (b->path)
-            case_at_line(b->path, d->c.line, &d->e, &run->err);
+            case_at_line(b->path, d->line, &d->e, &run->err);
         else
             run->err = d->e;
         fflush(run->table.f); /* the next case may end the program */
@@ -355,6 +357,19 @@ static void report_ready(struct verify_run *run)
     }
 }
 
+/* Number i of the order, if an earlier run judged it; else NULL. */
+static struct judged *kept(const struct verify_run *run, int64_t i)
+{
+    int32_t n = 0;
+    const struct row_outcome *rows = run->from ? rows_done(run->job->rows, run->from[i], &n) : NULL;
+    struct judged *d = rows ? xcalloc(1, sizeof *d) : NULL;
+    if (d) {
+        d->kept = rows;
+        d->n = n;
+    }
+    return d;
+}
+
 static void run_case(void *context, int64_t i)
 {
     struct verify_run *run = context;
@@ -363,7 +378,8 @@ static void run_case(void *context, int64_t i)
     stop = run->stop;
     if (stop || (run->ends > 0 && now_s() > run->ends))
         return;
-    struct judged *d = judge_one(run, i);
+    struct judged *d = kept(run, i);
+    d = d ? d : judge_one(run, run->order[i]);
 #pragma omp critical(treeattn_verify_report)
     {
         run->ready[i] = d;
@@ -428,6 +444,93 @@ static void choose(struct verify_run *run)
     free(name);
 }
 
+/* ---- with other processes ------------------------------------------------------------------------------- */
+
+/* Operations of the attention of case i, times strategies and kernels, in the time of about so many: what it may take. */
+static double price_case(void *context, int64_t i)
+{
+    static const double AT_LEAST = 1e6; /* planning, and what does not grow with the tree */
+    struct verify_run *run = context;
+    struct case_spec c = {0};
+    struct tree *t = NULL;
+    run->batch.get(&run->batch, i, &c, &t);
+    t = t ? t : tree_source_load(&c.src, NULL);
+    double pairs = t ? (double)visible_pairs(t) : 0, tokens = t ? (double)tree_tokens(t) : 0;
+    pairs = pairs * c.spec.heads.h_q * c.spec.heads.d + tokens * c.spec.heads.h_kv * c.spec.heads.d;
+    tree_free(t);
+    case_clear(&c);
+    return AT_LEAST + pairs;
+}
+
+static void judge_for_others(void *context, int64_t i, FILE *to)
+{
+    struct verify_run *run = context;
+    struct judged *d = judge_one(run, i);
+    judged_pack(d, run->job->use, to);
+    judged_free(d);
+}
+
+static bool take_judged(void *context, int64_t i, const char *bytes, size_t size)
+{
+    struct verify_run *run = context;
+    struct judged *d = judged_unpack(bytes, size, run->job->use, run->job->n_use);
+    if (!d)
+        return err_failed(&run->err, "what a worker says of case %" PRId64 " cannot be read", i);
+    run->ready[run->at[i]] = d;
+    report_ready(run);
+    return true;
+}
+
+static bool enough(void *context)
+{
+    const struct verify_run *run = context;
+    return run->stop || (run->ends > 0 && now_s() > run->ends);
+}
+
+/* What has to be there in all processes. */
+static char *kernels_here(const struct verify_run *run)
+{
+    char *text = xasprintf("kernels of our own%s", run->job->kernel ? " and " : ":");
+    for (int32_t k = 0; k < n_kernels && !run->job->kernel; k++)
+        if (kernel_ready(kernels[k], NULL))
+            xappend(&text, " %s", kernels[k]->name);
+    if (run->job->kernel)
+        xappend(&text, "%s %s", run->job->kernel->name, run->job->what.version ? run->job->what.version : "");
+    return text;
+}
+
+/* The cases are judged by workers. */
+static void run_shared(struct verify_run *run)
+{
+    bool front = sweep_role() == SWEEP_FRONT;
+    char *alike = kernels_here(run);
+    int64_t *chosen = xcalloc((size_t)run->n, sizeof *chosen), n = 0;
+    double *cost = sweep_prices(run->batch.n, price_case, run, &run->err);
+    run->at = xcalloc((size_t)run->batch.n, sizeof *run->at);
+    for (int64_t i = 0; i < run->n && front; i++) {
+        run->at[run->order[i]] = i;
+        if (!(run->ready[i] = kept(run, i)))
+            chosen[n++] = run->order[i];
+    }
+    if (front)
+        report_ready(run);
+    if (!run->err.code)
+        sweep_run(&(struct sweep_tasks){.alike = alike,
+                                        .n = run->batch.n,
+                                        .chosen = chosen,
+                                        .n_chosen = n,
+                                        .cost = cost,
+                                        .run = judge_for_others,
+                                        .take = take_judged,
+                                        .stop = enough,
+                                        .context = run},
+                  &run->err);
+    free(alike);
+    free(chosen);
+    free(cost);
+    free(run->at);
+}
+
 /* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
  * depend on the number of cores. A case that cannot be had stops the run at its place. */
 static void run_batch(struct verify_run *run, struct batch b)
@@ -438,7 +541,10 @@ static void run_batch(struct verify_run *run, struct batch b)
     run->progress = progress_start("verify", run->n);
     run->ready = xcalloc((size_t)run->n, sizeof *run->ready);
     run->next = 0;
-    run_parallel(run->n, run_case, run);
+    if (sweep_role() == SWEEP_ALONE)
+        run_parallel(run->n, run_case, run);
+    else
+        run_shared(run);
     for (int64_t i = 0; i < run->n; i++) {
         if (run->ready[i]) /* beyond the case at which the run stopped */
             judged_free(run->ready[i]);
@@ -516,7 +622,7 @@ static void verify_design(struct verify_run *run)
     bool shared;
     if (!gpu_cases_new(j->seed, &list, &n, &shared, &run->err))
         return;
-    if (!shared)
+    if (!shared && sweep_role() != SWEEP_WORKER)
         fprintf(stderr,
                 "treeattn: no traces in $TREEATTN_SHARED or ../shared; seeded ones stand in for them\n");
     run->cover = xcalloc(1, sizeof *run->cover);
@@ -777,6 +883,8 @@ static bool run_all(struct verify_run *run, FILE *f)
         verify_random(run);
         run->not_wide = true;
     }
+    if (sweep_role() == SWEEP_WORKER)
+        return !run->err.code;
     if (!run->err.code || run->table.open)
         table_end(&run->table);
     if (run->err.code && run->totals.n[V_FAIL] == 0)
