@@ -362,6 +362,20 @@ TEST(a_shared_run_prints_what_one_process_prints)
     alone_and_shared(folder, "", "verify --trace embedded:reasoning --prompt 200 --max-seq 400 --steps 5 --strategy cascade", no_times);
 }
 
+/* Processor time of the host is no two times the same. */
+static const char no_host_times[] = "sed -E 's/\"(exposed_s|host_plan_s|host_cache_s)\": [^,}]*//g'";
+
+LOOP_TEST(other_commands_share_their_work, 4)
+{
+    static const char *const all[4][2] = {
+        {"gap --trees 2 --seed 3", "cat"},
+        {"selftest -q --strategy naive,flash-decoding", "cat"},
+        {"sim --levels '1,{b} 1000,100' --sweep b=2,4,8 --sweep heads=8/2,32/8 --machine h100 --machine a100-80 --strategy pat,treeattn --csv", "cat"},
+        {"replay --machine h100 --workload few-shot-50 --every 200 --json", no_host_times}};
+    FREED char *folder = scratch_folder();
+    ck_assert_int_eq(alone_and_shared(folder, "", all[_i][0], all[_i][1]), 0);
+}
+
 TEST(rows_of_a_shared_run_are_gone_on_with)
 {
     FREED char *folder = scratch_folder(), *args = xasprintf("verify --suite smoke-1 --strategy pat --kernel cpu -q --rows %s/rows", folder);
@@ -386,7 +400,7 @@ TEST(shared_failures_are_told_as_by_one_process)
     ck_assert_int_eq(shared, EXIT_FAILED);
     ck_assert_msg(run_shell(text, sizeof text, "cd %s; cut -f1-14,17- a >c; cut -f1-14,17- b | cmp - c && grep FAIL c", folder) == 0,
                   "%s", text);
-    ck_assert_int_eq(run_shell(text, sizeof text, "%s %s verify --trees 0 2>&1 | grep -c '^treeattn: '", mpirun, program_path()), 0);
+    ck_assert_int_eq(run_shell(text, sizeof text, "%s %s verify --trees none 2>&1 | grep -c '^treeattn: '", mpirun, program_path()), 0);
     ck_assert_int_eq(atoi(text), 1);
 }
 

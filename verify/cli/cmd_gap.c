@@ -6,6 +6,7 @@
 #include "traces/paper_sets.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/progress.h"
+#include "verify/sweep/sweep.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -86,52 +87,91 @@ static void print_rows(struct printer *t, const char *cost, const char *trees, c
     free(x);
 }
 
-/* The gaps of one tree for one cost, appended to *gap; trees beyond the solver's size are counted apart. */
-static void add_tree(const struct tree *t, const struct objective_env *o, double **gap, int64_t *n,
-                     int64_t *cap, int64_t *unsolved)
+/* All trees under all costs: tree k of cost c is number c * trees + k. */
+struct gap_trees {
+    const struct gap_args *args;
+    int64_t trees;             /* of a cost */
+    struct sweep_bytes *found; /* [..] by other processes; NULL: found here */
+};
+
+static struct tree *tree_number(const struct gap_args *a, int64_t k)
 {
-    struct nform *nf = nform_new(t);
-    char why[WHY_MAX];
-    if (optimal_solvable(nf, why)) {
-        *gap = xgrow(*gap, cap, (*n + 1) * N_PLANNERS, sizeof **gap);
-        gaps_of(nf, o, *gap + *n * N_PLANNERS);
-        ++*n;
-    } else {
-        ++*unsolved;
-    }
-    nform_free(nf);
+    int64_t i = k - n_paper_trees;
+    struct tree *t = i < 0 ? levels_parse(paper_trees[k].levels, NULL)
+                           : gen_tree((enum family)(i / a->trees), gen_seed(a->seed, i % a->trees));
+    CK(t);
+    return t;
 }
 
-static void gap_cost(const struct gap_args *a, enum objective kind, struct printer *table,
-                     struct progress *progress, int64_t *unsolved)
+/* The gaps of one tree for one cost; false if it is beyond the solver's size. */
+static bool find_gaps(const struct gap_args *a, enum objective kind, int64_t k, double gap[N_PLANNERS])
 {
     struct plan_env env = plan_env_default(a->heads);
     struct objective_env o = objective_of(kind, &env, MAX_ROWS);
+    struct tree *t = tree_number(a, k);
+    struct nform *nf = nform_new(t);
+    char why[WHY_MAX];
+    bool solvable = optimal_solvable(nf, why);
+    if (solvable)
+        gaps_of(nf, &o, gap);
+    nform_free(nf);
+    tree_free(t);
+    return solvable;
+}
+
+static enum objective kind_number(const struct gap_args *a, int64_t c)
+{
+    return a->cost == N_OBJECTIVES ? (enum objective)c : (enum objective)a->cost;
+}
+
+static void find_for_others(void *context, int64_t i, FILE *to)
+{
+    const struct gap_trees *all = context;
+    double gap[N_PLANNERS];
+    if (find_gaps(all->args, kind_number(all->args, i / all->trees), i % all->trees, gap))
+        fwrite(gap, sizeof gap, 1, to);
+}
+
+/* The same, appended to *gap, found here or there; trees beyond the solver's size are counted apart. */
+static void add_tree(const struct gap_trees *all, int64_t c, int64_t k, double **gap, int64_t *n, int64_t *cap,
+                     int64_t *unsolved)
+{
+    const struct sweep_bytes *found = all->found ? &all->found[c * all->trees + k] : NULL;
+    double *to;
+    *gap = xgrow(*gap, cap, (*n + 1) * N_PLANNERS, sizeof **gap);
+    to = *gap + *n * N_PLANNERS;
+    bool solved = found ? found->size == N_PLANNERS * sizeof *to : find_gaps(all->args, kind_number(all->args, c), k, to);
+    if (solved && found)
+        memcpy(to, found->at, found->size);
+    *n += solved;
+    *unsolved += !solved;
+}
+
+static void gap_cost(const struct gap_trees *all, int64_t c, struct printer *table, struct progress *progress,
+                     int64_t *unsolved)
+{
+    const struct gap_args *a = all->args;
+    const char *cost = objective_name[kind_number(a, c)];
     double *gap = NULL;
     int64_t n = 0, cap = 0;
     for (int32_t i = 0; i < n_paper_trees; i++) {
-        struct tree *t = levels_parse(paper_trees[i].levels, NULL);
-        CK(t);
-        add_tree(t, &o, &gap, &n, &cap, unsolved);
-        tree_free(t);
+        add_tree(all, c, i, &gap, &n, &cap, unsolved);
         bool last = i + 1 == n_paper_trees || strcmp(paper_trees[i].paper, paper_trees[i + 1].paper) != 0;
         if (last) {
             char *name = xasprintf("%s's", paper_trees[i].paper);
             progress_clear(progress);
-            print_rows(table, objective_name[kind], name, gap, n);
+            print_rows(table, cost, name, gap, n);
             free(name);
             n = 0;
         }
     }
     for (int f = 0; f < N_FAMILIES; f++) {
         for (int64_t i = 0; i < a->trees; i++) {
-            struct tree *t = gen_tree((enum family)f, gen_seed(a->seed, i));
-            add_tree(t, &o, &gap, &n, &cap, unsolved);
-            tree_free(t);
+            add_tree(all, c, n_paper_trees + f * a->trees + i, &gap, &n, &cap, unsolved);
             progress_step(progress);
         }
         progress_clear(progress);
-        print_rows(table, objective_name[kind], family_name[f], gap, n);
+        print_rows(table, cost, family_name[f], gap, n);
         n = 0;
     }
     free(gap);
@@ -151,7 +191,8 @@ static bool read_options(struct gap_args *a, int argc, char **argv, struct err *
             "Costs: bytes (KV, Q and partial bytes of the ledger, packs of 64 rows), fasttree (padding and "
             "reduction, equations 5-11 of the paper), pat (KV tokens loaded + 4 per partial, section 5.1).\n"
             "A gap is the excess over the optimum in percent. `exact` is the share of trees where there is "
-            "none. Splitting of long contexts is left out: it changes no planner's assignment."};
+            "none. Splitting of long contexts is left out: it changes no planner's assignment.\n"
+            "Under mpirun its processes share the trees (verify/sweep/README.md)."};
     const struct opt own[] = {
         HEADING("What is compared:"),
         I64("trees", "N", &a->trees, 0, 1000000, "200", "random trees of each family"),
@@ -171,18 +212,25 @@ int cmd_gap(int argc, char **argv)
     struct err e = {0};
     struct gap_args a = {.heads = {.d = 128, .dtype = DT_F16}};
     struct outfile out;
-    if (!read_options(&a, argc, argv, &e) || !outfile_open(&out, a.out.path, &e))
+    if (!read_options(&a, argc, argv, &e))
+        return cmd_error(&e);
+    int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
+    struct gap_trees all = {.args = &a, .trees = n_paper_trees + N_FAMILIES * a.trees};
+    if (sweep_role() != SWEEP_ALONE)
+        all.found = sweep_collect("gap", costs * all.trees, NULL, find_for_others, &all, &e);
+    if (sweep_role() == SWEEP_WORKER)
+        return EXIT_GOOD;
+    if (e.code || !outfile_open(&out, a.out.path, &e))
         return cmd_error(&e);
     static const char *const columns[] = {"cost",   "trees",    "n",     "planner", "exact %",
                                           "mean %", "median %", "p90 %", "max %",   NULL};
     static const int32_t width[] = {9, 13, 4, 23, 8, 8, 9, 8, 0};
     struct printer t = cmd_table(&out, &a.out, columns, width);
-    int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
     struct progress progress = progress_start("gap", costs * N_FAMILIES * a.trees);
-    for (unsigned k = 0; k < N_OBJECTIVES; k++)
-        if (a.cost == N_OBJECTIVES || a.cost == k)
-            gap_cost(&a, (enum objective)k, &t, &progress, &unsolved);
+    for (int64_t c = 0; c < costs; c++)
+        gap_cost(&all, c, &t, &progress, &unsolved);
     progress_clear(&progress);
+    sweep_bytes_free(all.found, costs * all.trees);
     table_end(&t);
     if (unsolved > 0)
         fprintf(stderr, "%" PRId64 " trees are too large for the exact minimum and were left out\n",

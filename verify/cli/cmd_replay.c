@@ -9,6 +9,7 @@
 #include "verify/replay/jobs.h"
 #include "verify/replay/on_decoder.h"
 #include "verify/replay/on_machine.h"
+#include "verify/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
                     "replay --machine h100 --trace reasoning:7 --every 10",
         .details = "Without --trace and --workload it is the workloads of DeFT's Tables 16 and 5.\n"
                    "CSV begins with comment lines (#): all that the figures depend on; command, device, commit, "
-                   "date; machine."};
+                   "date; machine.\n"
+                   "Under mpirun its processes share the items of traces (verify/sweep/README.md)."};
     tree_options(&o, &a->tree);
     options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected --trace or --workload)");
     options_refuse(&o, "q-len", "steps have the queries of their trace (expected none)");
@@ -112,6 +114,8 @@ static bool settle(struct replay_args *a, struct err *e)
     struct tree_source *src = &a->tree.src;
     if (src->kind == SRC_TRACE && a->choice.workloads)
         return err_set(e, "--trace and --workload (expected one of them)");
+    if (sweep_role() != SWEEP_ALONE && (!a->machine || a->rows.path))
+        return err_set(e, "under mpirun replay is simulated, and keeps no rows (expected --machine, and no --rows)");
     if (a->rows.resume && !a->rows.path)
         return err_set(e, "--resume needs a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
@@ -217,8 +221,9 @@ static bool run_and_print(struct replay_args *a, struct replay_run *run, const c
                             command, name, origin_commit(), date);
     a->rows.what = what;
     a->rows.about = about;
-    bool good = replay_jobs_run(run, &a->rows, e) && outfile_open(&out, a->out.path, e);
-    if (good) {
+    bool worker = sweep_role() == SWEEP_WORKER,
+         good = replay_jobs_run(run, &a->rows, e) && (worker || outfile_open(&out, a->out.path, e));
+    if (good && !worker) {
         if (a->out.style == STYLE_CSV) {
             char *machine = environment_line();
             fprintf(out.f, "# %s\n# %s\n# environment %s\n", what, about, machine);

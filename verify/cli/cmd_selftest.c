@@ -8,6 +8,7 @@
 #include "verify/faults/faults.h"
 #include "verify/io/progress.h"
 #include "verify/io/text.h"
+#include "verify/sweep/sweep.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -142,7 +143,8 @@ static bool read_options(struct selftest_args *a, int argc, char **argv, struct 
                    "kernel, run on what is broken and compared with exact attention. Faults that cannot be "
                    "run safely are for cover alone (n/a under numbers). A kind that a strategy has no place "
                    "for shows as -. `weakest` is the smallest error seen by the comparator, in units of its "
-                   "bound: above 1 it is caught."};
+                   "bound: above 1 it is caught.\n"
+                   "Under mpirun its processes share the work (verify/sweep/README.md)."};
     const struct opt own[] = {
         HEADING("Where faults are planted:"),
         U64("seed", "N", &a->seed, "1", "lengths of the trees, data and places of the faults"),
@@ -180,8 +182,13 @@ static bool selftest(const struct selftest_args *o, FILE *f, bool *failed, struc
         return false;
     crash_tell();
     struct progress bar = progress_start("selftest", (int64_t)n_fault_trees * n_uses);
-    struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick, &bar);
+    struct fault_report *r = sweep_role() == SWEEP_ALONE ? faults_run(uses, n_uses, kernel, o->seed, tick, &bar)
+                                                         : faults_run_shared(uses, n_uses, kernel, o->seed, e);
     progress_clear(&bar);
+    if (!r) {
+        free(uses);
+        return !e->code;
+    }
     print_report(f, r, o);
     struct fault_tally all = fault_sum(r, -1, -1);
     *failed = r->alarms > 0 || all.caught < all.planted;
@@ -217,7 +224,10 @@ int cmd_selftest(int argc, char **argv)
     struct err e = {0};
     struct outfile out;
     int code;
-    if (!read_options(&o, argc, argv, &e) || !outfile_open(&out, o.out.path, &e))
+    bool good = read_options(&o, argc, argv, &e);
+    if (sweep_role() == SWEEP_WORKER)
+        o.out.path = NULL; /* what there is to write is the front's */
+    if (!good || !outfile_open(&out, o.out.path, &e))
         return cmd_error(&e);
     return supervised(&o.watch, &out, &code) ? judge(&o, &out) : code;
 }

@@ -7,6 +7,7 @@
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
 #include "verify/model/sim.h"
+#include "verify/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,8 @@ static const char column_help[] =
     "bandwidth_use, l2_use, tensor_use: of the machine's rates, in use\n"
     "sm_use, slot_use: of SMs, and of places for CTAs on them, with a CTA\n"
     "low_share: of the time of attention alone, with under 5 % of the tensor peak in use\n"
-    "why: why a strategy does not apply";
+    "why: why a strategy does not apply\n"
+    "Under mpirun its processes share the trees (verify/sweep/README.md).";
 
 static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char **argv, struct err *e)
 {
@@ -253,7 +255,7 @@ int cmd_sim(int argc, char **argv)
     crash_tell();
     bool good = read_options(&a, &run, argc, argv, &e) && settle(&a, &run, &e) &&
                 open_sources(&a, &run, &e) && sim_files_check(&run, &e) && sim_simulate(&run, &e) &&
-                print_result(&a, &run, &e);
+                (sweep_role() == SWEEP_WORKER || print_result(&a, &run, &e));
     sim_clear(&run);
     for (int32_t i = 0; i < a.n_swept; i++)
         sim_swept_clear(&a.swept[i]);

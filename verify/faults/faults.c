@@ -4,6 +4,8 @@
 #include "ref/rng.h"
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
+#include "verify/sweep/sweep.h"
+#include "verify/sweep/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -236,8 +238,7 @@ static void plant_in(struct fault_report *r, const struct fault_tree *t, int32_t
     free(command);
 }
 
-struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
-                                uint64_t seed, void (*tick)(void *context), void *context)
+static struct fault_report *report_new(const struct strategy_use *uses, int32_t n_uses)
 {
     struct fault_report *r = xcalloc(1, sizeof *r);
     r->n_uses = n_uses;
@@ -245,6 +246,13 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
     r->cell = xcalloc((size_t)n_faults * (size_t)n_uses, sizeof *r->cell);
     for (int32_t i = 0; i < n_faults * n_uses; i++)
         r->cell[i].weakest = INFINITY;
+    return r;
+}
+
+struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
+                                uint64_t seed, void (*tick)(void *context), void *context)
+{
+    struct fault_report *r = report_new(uses, n_uses);
     /* Thousands of cases of a millisecond each: waking threads for them costs far more than it gains. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
@@ -258,6 +266,74 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
         fault_tree_free(t);
     }
     omp_set_num_threads(threads);
+    return r;
+}
+
+/* ---- the same with other processes ----------------------------------------------------------------------- */
+
+struct planting {
+    const struct strategy_use *uses;
+    int32_t n_uses;
+    const struct kernel *kernel;
+    uint64_t seed;
+    struct fault_tree *tree; /* of the task before, */
+    int64_t number;          /* which is that one */
+};
+
+/* Task i: a tree and a use. One at a time, neighbours share the tree. */
+static void plant_for_others(void *context, int64_t i, FILE *to)
+{
+    struct planting *x = context;
+    int64_t t = i / x->n_uses, u = i % x->n_uses;
+    if (!x->tree || x->number != t) {
+        fault_tree_free(x->tree);
+        x->tree = fault_tree_new((int32_t)t, x->seed, x->kernel);
+        x->number = t;
+    }
+    struct fault_report *r = report_new(&x->uses[u], 1);
+    plant_in(r, x->tree, 0, x->kernel, x->seed, rng_u64(x->seed, 5, (uint64_t)i));
+    const int64_t n[4] = {r->cases, r->alarms, r->refused, r->n_remarks};
+    fwrite(n, sizeof n, 1, to);
+    fwrite(r->cell, sizeof *r->cell, (size_t)n_faults, to);
+    fwrite(r->why, strlen(r->why) + 1, 1, to);
+    for (int64_t k = 0; k < r->n_remarks; k++)
+        fwrite(r->remark[k], strlen(r->remark[k]) + 1, 1, to);
+    fault_report_free(r);
+}
+
+static void add_planted(struct fault_report *r, int32_t u, const struct sweep_bytes *bytes)
+{
+    struct unpack x = {.at = bytes->at, .end = bytes->at + bytes->size};
+    int64_t n[4];
+    unpack(&x, n, sizeof n);
+    for (int32_t f = 0; f < n_faults; f++) {
+        struct fault_tally t;
+        unpack(&x, &t, sizeof t);
+        add(&r->cell[f * r->n_uses + u], &t);
+    }
+    const char *why = unpack_text(&x);
+    r->cases += n[0];
+    r->alarms += n[1];
+    if (n[2] > 0 && r->refused == 0)
+        snprintf(r->why, sizeof r->why, "%s", why);
+    r->refused += n[2];
+    for (int64_t k = 0; k < n[3] && !x.short_of; k++)
+        remark(r, xstrdup(unpack_text(&x)));
+    CK(!x.short_of);
+}
+
+struct fault_report *faults_run_shared(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel, uint64_t seed,
+                                       struct err *e)
+{
+    struct planting x = {uses, n_uses, kernel, seed, NULL, 0};
+    int64_t n = (int64_t)n_fault_trees * n_uses;
+    omp_set_num_threads(1); /* as above; and there is one tree at a time */
+    struct sweep_bytes *all = sweep_collect("selftest", n, NULL, plant_for_others, &x, e);
+    struct fault_report *r = all ? report_new(uses, n_uses) : NULL;
+    for (int64_t i = 0; i < n && all; i++)
+        add_planted(r, (int32_t)(i % n_uses), &all[i]);
+    fault_tree_free(x.tree);
+    sweep_bytes_free(all, n);
     return r;
 }
 

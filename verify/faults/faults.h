@@ -109,6 +109,9 @@ struct fault_report {
  * it may be NULL. Free with fault_report_free. */
 struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
                                 uint64_t seed, void (*tick)(void *context), void *context);
+/* The same with other processes (verify/sweep). NULL in a worker; and in a front with *e set, if they could not do it. */
+struct fault_report *faults_run_shared(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel, uint64_t seed,
+                                       struct err *e);
 void fault_report_free(struct fault_report *r);
 /* Sum over uses of kind f (-1: all kinds) and use u (-1: all). */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u);

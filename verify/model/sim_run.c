@@ -2,6 +2,8 @@
 #include "verify/io/outfile.h"
 #include "verify/io/progress.h"
 #include "verify/model/sim.h"
+#include "verify/sweep/sweep.h"
+#include "verify/sweep/wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -103,6 +105,46 @@ static bool simulate_layers(const struct sim_run *run, int64_t k, int32_t m, str
     return good;
 }
 
+static bool simulate_one(const struct sim_run *run, int64_t k, int32_t m, struct progress *progress, struct err *e)
+{
+    return run->llm ? simulate_layers(run, k, m, progress, e)
+                    : simulate_alike(run, k, m, &run->source[k].steps, sim_rows(run, k, m), progress, e);
+}
+
+/* Task i is a source on a machine. */
+static void simulate_for_others(void *context, int64_t i, FILE *to)
+{
+    const struct sim_run *run = context;
+    int64_t k = i / run->n_machines;
+    int32_t m = (int32_t)(i % run->n_machines);
+    struct progress none = {.on = false};
+    struct err e = {0};
+    simulate_one(run, k, m, &none, &e);
+    fwrite(&e, sizeof e, 1, to);
+    fwrite(sim_rows(run, k, m), sizeof *run->row, (size_t)run->n_use, to);
+}
+
+/* The same with other processes: rows that workers made. */
+static bool simulate_shared(struct sim_run *run, struct err *e)
+{
+    int64_t n = run->n_sources * run->n_machines;
+    double *cost = xcalloc((size_t)n, sizeof *cost);
+    for (int64_t i = 0; i < n; i++) {
+        const struct sim_source *s = &run->source[i / run->n_machines];
+        cost[i] = (double)sim_steps(s) * (s->tree ? 1 + s->tree->n_nodes + s->tree->n_queries : 100);
+    }
+    struct sweep_bytes *all = sweep_collect("sim", n, cost, simulate_for_others, run, e);
+    for (int64_t i = 0; i < n && all && !e->code; i++) {
+        struct unpack u = {.at = all[i].at, .end = all[i].at + all[i].size};
+        unpack(&u, e, sizeof *e);
+        unpack(&u, run->row + i * run->n_use, (size_t)run->n_use * sizeof *run->row);
+        CK(!u.short_of);
+    }
+    sweep_bytes_free(all, n);
+    free(cost);
+    return !e->code;
+}
+
 bool sim_simulate(struct sim_run *run, struct err *e)
 {
     int64_t steps = 0;
@@ -110,12 +152,13 @@ bool sim_simulate(struct sim_run *run, struct err *e)
         steps += sim_steps(&run->source[k]) * run->n_machines *
                  (run->llm && run->llm->window_layers > 0 && run->llm->window_layers < run->llm->layers ? 2 : 1);
     run->row = xcalloc((size_t)(run->n_sources * run->n_machines * run->n_use), sizeof *run->row);
+    if (sweep_role() != SWEEP_ALONE)
+        return simulate_shared(run, e);
     struct progress progress = progress_start("sim", steps);
     bool good = true;
     for (int64_t k = 0; k < run->n_sources && good; k++)
         for (int32_t m = 0; m < run->n_machines && good; m++)
-            good = run->llm ? simulate_layers(run, k, m, &progress, e)
-                            : simulate_alike(run, k, m, &run->source[k].steps, sim_rows(run, k, m), &progress, e);
+            good = simulate_one(run, k, m, &progress, e);
     progress_clear(&progress);
     return good;
 }

@@ -3,6 +3,8 @@
 #include "kernels/cuda/host/cuda.h"
 #include "verify/io/progress.h"
 #include "verify/replay/log.h"
+#include "verify/sweep/sweep.h"
+#include "verify/sweep/wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -156,10 +158,46 @@ static bool replay_all(struct replay_run *run, struct replay_log *log, struct er
     return good;
 }
 
+/* Task k is an item of a trace. */
+static void replay_for_others(void *context, int64_t k, FILE *to)
+{
+    const struct replay_run *run = context;
+    struct replay_total *total = xcalloc((size_t)run->replay.n_use, sizeof *total);
+    struct replay_pool pool = {0};
+    struct progress none = {.on = false};
+    struct err e = {0};
+    replay_source(&run->replay, &run->item[k].src, NULL, total, &pool, &none, &e);
+    fwrite(&e, sizeof e, 1, to);
+    fwrite(&pool, sizeof pool, 1, to);
+    fwrite(total, sizeof *total, (size_t)run->replay.n_use, to);
+    free(total);
+}
+
+/* The same with other processes. */
+static bool replay_shared(struct replay_run *run, struct err *e)
+{
+    double *cost = xcalloc((size_t)run->n_items, sizeof *cost);
+    for (int32_t k = 0; k < run->n_items; k++)
+        cost[k] = 1 + (double)replay_work(&run->replay, &run->item[k].src);
+    struct sweep_bytes *all = sweep_collect("replay", run->n_items, cost, replay_for_others, run, e);
+    for (int32_t k = 0; k < run->n_items && all && !e->code; k++) {
+        struct replay_item *item = &run->item[k];
+        struct unpack u = {.at = all[k].at, .end = all[k].at + all[k].size};
+        item->total = xcalloc((size_t)run->replay.n_use, sizeof *item->total);
+        unpack(&u, e, sizeof *e);
+        unpack(&u, &item->pool, sizeof item->pool);
+        unpack(&u, item->total, (size_t)run->replay.n_use * sizeof *item->total);
+        CK(!u.short_of);
+    }
+    sweep_bytes_free(all, run->n_items);
+    free(cost);
+    return !e->code;
+}
+
 bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, struct err *e)
 {
     if (!rows->path)
-        return replay_all(run, NULL, e);
+        return sweep_role() == SWEEP_ALONE ? replay_all(run, NULL, e) : replay_shared(run, e);
     struct replay_log_spec spec = {.path = rows->path,
                                    .resume = rows->resume,
                                    .what = rows->what,

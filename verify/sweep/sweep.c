@@ -1,6 +1,7 @@
 /* sweep.c - the front and the workers of a sweep: what they say to the process of treeattn-mpi beside them. */
 #include "verify/sweep/sweep.h"
 #include "verify/io/origin.h"
+#include "verify/io/progress.h"
 #include "verify/sweep/wire.h"
 
 #include <fcntl.h>
@@ -181,12 +182,60 @@ bool sweep_run(const struct sweep_tasks *t, struct err *e)
     return worker(t) || err_failed(e, "the sweep is over");
 }
 
+/* ---- all results, in order ------------------------------------------------------------------------------ */
+
+struct collection {
+    void (*run)(void *context, int64_t i, FILE *to);
+    void *context;
+    struct sweep_bytes *all;
+    struct progress progress;
+};
+
+static void run_one(void *context, int64_t i, FILE *to)
+{
+    const struct collection *c = context;
+    c->run(c->context, i, to);
+}
+
+static bool keep_one(void *context, int64_t i, const char *bytes, size_t size)
+{
+    struct collection *c = context;
+    c->all[i] = (struct sweep_bytes){xmalloc(size + 1), size};
+    memcpy(c->all[i].at, bytes, size);
+    if (c->progress.what)
+        progress_step(&c->progress);
+    return true;
+}
+
+struct sweep_bytes *sweep_collect(const char *what, int64_t n, const double *cost, void (*run)(void *context, int64_t i, FILE *to),
+                                  void *context, struct err *e)
+{
+    struct collection c = {.run = run, .context = context};
+    if (sweep_role() == SWEEP_FRONT)
+        c.all = xcalloc((size_t)n, sizeof *c.all);
+    if (what)
+        c.progress = progress_start(what, n);
+    bool good = sweep_run(&(struct sweep_tasks){.n = n, .cost = cost, .run = run_one, .take = keep_one, .context = &c}, e);
+    if (what)
+        progress_clear(&c.progress);
+    if (good)
+        return c.all;
+    sweep_bytes_free(c.all, n);
+    return NULL;
+}
+
+void sweep_bytes_free(struct sweep_bytes *all, int64_t n)
+{
+    for (int64_t i = 0; i < n && all; i++)
+        free(all[i].at);
+    free(all);
+}
+
 /* ---- prices --------------------------------------------------------------------------------------------- */
 
 struct prices {
     double (*price)(void *context, int64_t i);
     void *context;
-    double *cost;
 };
 
 static void run_price(void *context, int64_t i, FILE *to)
@@ -196,18 +245,13 @@ static void run_price(void *context, int64_t i, FILE *to)
     fwrite(&cost, sizeof cost, 1, to);
 }
 
-static bool take_price(void *context, int64_t i, const char *bytes, size_t size)
-{
-    struct prices *p = context;
-    if (size != sizeof *p->cost)
-        return false;
-    memcpy(&p->cost[i], bytes, size);
-    return p->cost[i] > 0;
-}
-
 double *sweep_prices(int64_t n, double (*price)(void *context, int64_t i), void *context, struct err *e)
 {
-    struct prices p = {price, context, sweep_role() == SWEEP_FRONT ? xcalloc((size_t)n, sizeof *p.cost) : NULL};
-    sweep_run(&(struct sweep_tasks){.n = n, .run = run_price, .take = take_price, .context = &p}, e);
-    return p.cost;
+    struct prices p = {price, context};
+    struct sweep_bytes *all = sweep_collect(NULL, n, NULL, run_price, &p, e);
+    double *cost = all ? xcalloc((size_t)n, sizeof *cost) : NULL;
+    for (int64_t i = 0; i < n && all; i++)
+        memcpy(&cost[i], all[i].at, min_i64((int64_t)all[i].size, sizeof *cost));
+    sweep_bytes_free(all, n);
+    return cost;
 }

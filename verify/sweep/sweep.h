@@ -40,6 +40,17 @@ struct sweep_tasks {
 /* False with *e set if ranks are not alike, or none is left, or a task ended two of them. */
 bool sweep_run(const struct sweep_tasks *t, struct err *e);
 
+/* Of one task: bytes that its `run` wrote. */
+struct sweep_bytes {
+    char *at;
+    size_t size;
+};
+/* For what is small and is looked at in the end: n tasks, their bytes in order. `what` names them in the progress line; NULL: there is
+ * none. cost as above. A front gets an array of n, to be freed with sweep_bytes_free, or NULL with *e set; a worker NULL. */
+struct sweep_bytes *sweep_collect(const char *what, int64_t n, const double *cost, void (*run)(void *context, int64_t i, FILE *to),
+                                  void *context, struct err *e);
+void sweep_bytes_free(struct sweep_bytes *all, int64_t n);
+
 /* What `cost` is to be: of each of n tasks as `price` says, which workers are asked. The front gets an array, which the caller
  * frees; a worker NULL. */
 double *sweep_prices(int64_t n, double (*price)(void *context, int64_t i), void *context, struct err *e);
