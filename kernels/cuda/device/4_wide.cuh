@@ -101,7 +101,7 @@ template <int D, bool SHARED, bool MASKED, bool FP8> struct wide_layout {
     static constexpr int q_full_at = empty_at + stages * 8;
     static constexpr int bytes = q_full_at + 8;
     static_assert(bytes <= WIDE_SMEM, "two stages for each team");
-    static_assert((D / 8 + 1) * WIDE_WARPGROUP * 16 <= q_at, "what a team hands over fits over the ring");
+    static_assert((D / 8 + 2) * WIDE_WARPGROUP * 16 <= q_at, "what teams hand over fits over the ring");
 };
 
 /* ---- barriers in shared memory: so many arrivals end a phase; phases are even and odd in turn ---------------- */
@@ -179,6 +179,59 @@ __device__ inline int same_in_warp(int x)
     return __shfl_sync(~0u, x, 0);
 }
 
+/* Of four lanes side by side, lane q gets word q of each, in their order. */
+__device__ __forceinline__ void transpose_quad(uint32_t w[4], int q)
+{
+    const bool odd = q & 1, high = q & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t got = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
+        w[i] = odd ? got : w[i];
+        w[i + 1] = odd ? w[i + 1] : got;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t got = __shfl_xor_sync(~0u, high ? w[i] : w[i + 2], 2);
+        w[i] = high ? got : w[i];
+        w[i + 2] = high ? w[i + 2] : got;
+    }
+}
+
+/* Rows of a head leave, as store_rows() does it, but eight of a warp, r in this lane, which are row H of each lane in o, max and sum. To
+ * the output 16 bytes at a time, as a line that is written in parts takes the longer the more they are; partial results are pieces of
+ * 32 bytes anyway. */
+template <typename T, int D, int H>
+__device__ __forceinline__ void store_eight(const cuda_group_args &a, const cuda_item &it, const float (*o)[4],
+                                            const float max[2], float sum[2], int64_t out_row, int head, int r,
+                                            int my_rows, int lane)
+{
+    const int q = lane & 3;
+    sum[H] += __shfl_xor_sync(~0u, sum[H], 1);
+    sum[H] += __shfl_xor_sync(~0u, sum[H], 2);
+    const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
+    if (it.slot0 >= 0) {
+        if (r < my_rows)
+            store_row<T, 2, true, D / 8, 4>(a, true, row, D, q * 2, &o[0][2 * H], max[H], sum[H], q == 0);
+        return;
+    }
+    const float scale = sum[H] == 0 ? 0 : 1 / sum[H]; /* NaN stays NaN */
+    of_stored<T>(a, [&](auto zero) {
+        uint4 *to = (uint4 *)((decltype(zero) *)a.o + row * D) + q;
+#pragma unroll
+        for (int ob = 0; ob < D / 8; ob += 4) {
+            uint32_t w[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                w[i] = pack<decltype(zero)>(o[ob + i][2 * H] * scale, o[ob + i][2 * H + 1] * scale);
+            transpose_quad(w, q);
+            if (r < my_rows)
+                to[ob] = make_uint4(w[0], w[1], w[2], w[3]);
+        }
+    });
+    if (q == 0 && r < my_rows)
+        a.lse[row] = sum[H] == 0 ? -INFINITY : max[H] * 0.693147180559945f + logf(sum[H] * narrow<T>::unbias);
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
 /* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. There is no soft cap.
@@ -210,6 +263,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     const int my_heads = same_in_warp(work.g.team_heads + (head_first < work.g.teams_more));
     const cuda_item *items = a.item + (work.g.item0 + work.item) * (SHARED ? 1 : WIDE_TEAMS);
     const cuda_item it = load_item(items + (!SHARED && team == 1)); /* a team's own; the first for copies */
+    const int second_rows = SHARED ? 0 : __ldg(&items[WIDE_TEAMS - 1].n_rows);
     const int n_kv = same_in_warp(it.n_kv), n_chunks = (n_kv + CUDA_WIDE_STEP - 1) / CUDA_WIDE_STEP;
     const uint32_t ring = smem_address(smem), full = ring + L::full_at, empty = ring + L::empty_at,
                    q_full = ring + L::q_full_at;
@@ -219,7 +273,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (threadIdx.x == 0) {
         for (int s = 0; s < L::stages; s++) {
             barrier_init(full + s * 8, COPIERS * (32 + (MASKED && !FP8)));
-            barrier_init(empty + s * 8, (!SHARED && items[1].n_rows > 0 ? 8 : 4) * READERS); /* warps that multiply */
+            barrier_init(empty + s * 8, (second_rows > 0 ? 8 : 4) * READERS); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
         publish_to_async(); /* the copy engine counts on them, too */
@@ -235,12 +289,12 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                        lane_at = copy_row * 128 + ((copy_piece ^ copy_row) % 8 << 4);
         const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
         const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
-        int64_t mask0[L::tiles];
-        int mask_words[L::tiles];
+        /* Nobody waits for these before there is something to copy. */
+        int32_t mask0[L::tiles], mask_words[L::tiles];
 #pragma unroll
         for (int t = 0; t < L::tiles && MASKED; t++) {
-            mask0[t] = items[t].mask0;
-            mask_words[t] = mask0[t] >= 0 ? items[t].mask_words : 0;
+            mask0[t] = t == 0 ? it.mask0 : __ldg(&items[t].mask0);
+            mask_words[t] = t == 0 ? it.mask_words : __ldg(&items[t].mask_words);
         }
         /* Of K and V in 8 bits a warp widens what came before it goes on, so it asks for the run of a token a chunk before, too. */
         int4 far = {};
@@ -284,6 +338,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         }
         __syncthreads(); /* the barriers are there */
         have_fewer_registers<WIDE_COPY_REGISTERS>();
+#pragma unroll
+        for (int t = 0; t < L::tiles && MASKED; t++)
+            mask_words[t] = mask0[t] >= 0 ? mask_words[t] : 0;
         if constexpr (FP8) {
             /* Of each KV_AT_ONCE-th token 16 bytes are this lane's. Four lanes have a token, or half of one, so that the eight of which
              * stores are made at a time meet all banks. */
@@ -429,7 +486,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
 #pragma unroll
             for (int box = 0; box < TOKENS / WIDE_BOX_ROWS; box++) {
                 const uint32_t to_box = to + box * WIDE_BOX_ROWS * 128;
-                if ((side_by_side >> box * 16 & 0xFFFF) == 0xFFFF) {
+                if (__builtin_expect((side_by_side >> box * 16 & 0xFFFF) == 0xFFFF, 1)) {
                     if (lane == box * 16) {
                         barrier_expect(arrived, 2 * WIDE_BOX_ROWS * L::row);
 #pragma unroll
@@ -624,40 +681,48 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             barrier_arrive(empty + stage * 8);
     };
 
-    /* Teams of one head: over the ring, which nobody reads any more; a thread of either has the same places of O. Is the
-     * result this one's? */
+    bool far_rows = false;
+    /* Teams of one head, over the ring, which nobody reads any more: each hands over half of its rows, and adds to the other half
+     * what it gets. A thread of either has the same places of O; what it keeps is in the first row's. Does it store that? Where a
+     * row of the warp is far, one team does all of them again. */
     auto meet = [&] {
-        float4 *place = (float4 *)smem + threadIdx.x % WIDE_WARPGROUP;
+        constexpr int PIECES = OB / 2 + 1; /* of 16 bytes, that a thread hands over */
+        float4 *const mine_at = (float4 *)smem + team * PIECES * WIDE_WARPGROUP + threadIdx.x % WIDE_WARPGROUP;
+        const float4 *const its_at = (float4 *)smem + (1 - team) * PIECES * WIDE_WARPGROUP + threadIdx.x % WIDE_WARPGROUP;
         __syncthreads();
-        if (team == 1) {
+        mine_at[OB / 2 * WIDE_WARPGROUP] = make_float4(max[0], max[1], sum[0], sum[1]);
+        if (team == 0) {
 #pragma unroll
-            for (int ob = 0; ob < OB; ob++)
-                place[ob * WIDE_WARPGROUP] = make_float4(o[ob][0], o[ob][1], o[ob][2], o[ob][3]);
-            place[OB * WIDE_WARPGROUP] = make_float4(max[0], max[1], sum[0], sum[1]);
+            for (int ob = 0; ob < OB; ob += 2)
+                mine_at[ob / 2 * WIDE_WARPGROUP] = make_float4(o[ob][2], o[ob][3], o[ob + 1][2], o[ob + 1][3]);
+        } else {
+#pragma unroll
+            for (int ob = 0; ob < OB; ob += 2) {
+                mine_at[ob / 2 * WIDE_WARPGROUP] = make_float4(o[ob][0], o[ob][1], o[ob + 1][0], o[ob + 1][1]);
+                o[ob][0] = o[ob][2];
+                o[ob][1] = o[ob][3];
+                o[ob + 1][0] = o[ob + 1][2];
+                o[ob + 1][1] = o[ob + 1][3];
+            }
         }
         __syncthreads();
-        if (team == 1)
-            return false;
-        const float4 other = place[OB * WIDE_WARPGROUP];
-        const float other_max[2] = {other.x, other.y}, other_sum[2] = {other.z, other.w};
-        float mine[2], its[2];
+        const float4 other = its_at[OB / 2 * WIDE_WARPGROUP];
+        const float top0 = fmaxf(max[0], other.x), top1 = fmaxf(max[1], other.y);
+        const bool far = __any_sync(~0u, (lane / 4 < my_rows && is_far(top0)) || (lane / 4 + 8 < my_rows && is_far(top1)));
+        const float top = team == 0 ? top0 : top1;
+        const float mine = exp2_whole(team == 0 ? max[0] : max[1], top), its = exp2_whole(team == 0 ? other.x : other.y, top);
+        sum[0] = mine * (team == 0 ? sum[0] : sum[1]) + its * (team == 0 ? other.z : other.w);
+        max[0] = top;
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const float top = fmaxf(max[h], other_max[h]);
-            mine[h] = exp2_whole(max[h], top);
-            its[h] = exp2_whole(other_max[h], top);
-            max[h] = top;
-            sum[h] = mine[h] * sum[h] + its[h] * other_sum[h];
+        for (int ob = 0; ob < OB; ob += 2) {
+            const float4 x = its_at[ob / 2 * WIDE_WARPGROUP];
+            o[ob][0] = mine * o[ob][0] + its * x.x;
+            o[ob][1] = mine * o[ob][1] + its * x.y;
+            o[ob + 1][0] = mine * o[ob + 1][0] + its * x.z;
+            o[ob + 1][1] = mine * o[ob + 1][1] + its * x.w;
         }
-#pragma unroll
-        for (int ob = 0; ob < OB; ob++) {
-            const float4 x = place[ob * WIDE_WARPGROUP];
-            o[ob][0] = mine[0] * o[ob][0] + its[0] * x.x;
-            o[ob][1] = mine[0] * o[ob][1] + its[0] * x.y;
-            o[ob][2] = mine[1] * o[ob][2] + its[1] * x.z;
-            o[ob][3] = mine[1] * o[ob][3] + its[1] * x.w;
-        }
-        return true;
+        far_rows = far && team == 0;
+        return !far || team == 0;
     };
     constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
     int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
@@ -700,7 +765,6 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
 
     /* ---- 4. the heads */
 
-    bool far_rows = false;
     for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
         /* a. */
         if (SHARED)
@@ -782,7 +846,13 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 for (int i = 0; i < 4; i++)
                     o[ob][i] *= of_v;
         }
-        far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
+        if constexpr (SHARED) {
+            store_eight<T, D, 0>(a, it, o, max, sum, out_row, head, lane / 4 + 8 * team, my_rows, lane);
+        } else {
+            far_rows |= (lane / 4 < my_rows && is_far(max[0])) || (lane / 4 + 8 < my_rows && is_far(max[1]));
+            store_eight<T, D, 0>(a, it, o, max, sum, out_row, head, lane / 4, my_rows, lane);
+            store_eight<T, D, 1>(a, it, o, max, sum, out_row, head, lane / 4 + 8, my_rows, lane);
+        }
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */
