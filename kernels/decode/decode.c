@@ -1,4 +1,5 @@
 #include "kernels/decode/decode.h"
+#include "kernels/decode/decode_cards.h"
 
 #include <string.h>
 
@@ -13,13 +14,78 @@ const struct decoder_type *decoder_type_find(const char *name, struct err *e)
     return NULL;
 }
 
+struct heads_part decoder_heads(const struct decoder_spec *s)
+{
+    struct heads all = model_heads(s->model, s->dtype);
+    struct heads_part part = {.n_q = all.h_q, .n_kv = all.h_kv};
+    if (s->card)
+        CK(cards_heads(&all, s->parallel, s->n_cards, s->rank, &part, NULL));
+    return part;
+}
+
+struct heads_part decoder_outputs(const struct decoder_spec *s)
+{
+    int32_t n = decoder_share(s, s->model->h_q);
+    return (struct heads_part){.q0 = s->card ? s->rank * n : 0, .n_q = n};
+}
+
+struct weight_part decoder_weight(const struct decoder_spec *s, enum weight w)
+{
+    const struct model *m = s->model;
+    struct weight_spec all = model_weight(m, w);
+    struct weight_part p = {.whole = all, .rows = all.rows, .cols = all.cols, .n = 1, .n_rows = {all.rows}};
+    struct heads_part h = decoder_heads(s), o = decoder_outputs(s);
+    int64_t d = m->d, ffn = decoder_share(s, m->ffn), words = decoder_share(s, m->vocab);
+    switch (w) {
+    case W_QKV:
+        p.n = 3;
+        p.rows = (h.n_q + 2 * (int64_t)h.n_kv) * d;
+        p.row0[0] = h.q0 * d;
+        p.n_rows[0] = h.n_q * d;
+        for (int32_t i = 1; i < 3; i++) {
+            p.row0[i] = (m->h_q + (int64_t)(i - 1) * m->h_kv + h.kv0) * d;
+            p.n_rows[i] = h.n_kv * d;
+        }
+        break;
+    case W_O:
+        p.col = o.q0 * d;
+        p.cols = o.n_q * d;
+        break;
+    case W_GATE_UP:
+        p.n = 2;
+        p.rows = 2 * ffn;
+        for (int32_t i = 0; i < 2; i++) {
+            p.row0[i] = (int64_t)i * m->ffn + (s->card ? s->rank * ffn : 0);
+            p.n_rows[i] = ffn;
+        }
+        break;
+    case W_DOWN:
+        p.col = s->card ? s->rank * ffn : 0;
+        p.cols = ffn;
+        break;
+    case W_HEAD:
+        p.rows = p.n_rows[0] = words;
+        p.row0[0] = s->card ? s->rank * words : 0;
+        break;
+    default:
+        break;
+    }
+    return p;
+}
+
 struct decoder_bytes decoder_bytes(const struct decoder_spec *s)
 {
     const struct model *m = s->model;
-    int64_t n = s->max_queries, qkv = ((int64_t)m->h_q + 2 * m->h_kv) * m->d, q = (int64_t)m->h_q * m->d;
+    struct heads_part h = decoder_heads(s);
+    int64_t n = s->max_queries, qkv = ((int64_t)h.n_q + 2 * h.n_kv) * m->d, q = (int64_t)h.n_q * m->d,
+            weights = 0;
+    for (int w = 0; w < N_WEIGHTS; w++) {
+        struct weight_part x = decoder_weight(s, (enum weight)w);
+        weights += x.rows * x.cols * (x.whole.per_layer ? m->layers : 1) * dtype_size[s->dtype];
+    }
     return (struct decoder_bytes){
-        .weights = model_weight_bytes(m, s->dtype),
-        .pool = s->n_pages * s->page_size * model_kv_bytes(m, s->dtype),
+        .weights = weights,
+        .pool = 2 * m->layers * decoder_layer_elements(s) * dtype_size[s->dtype],
         /* residual stream and logits in f32, the rest as stored: input of a product, its result, Q and O, both halves of
          * the MLP */
         .rest = n * (4 * ((int64_t)m->hidden + m->vocab) +
@@ -32,6 +98,8 @@ struct decoder *decoder_open(const struct decoder_type *type, const struct decod
     CK(s->page_size > 0 && s->n_pages > 0 && s->max_queries > 0);
     if (type->ready && !type->ready(e))
         return NULL;
+    if (decoder_cards(s) > 1 && !s->card)
+        return decoder_cards_open(type, s, e);
     struct decoder *d = type->open(s, e);
     if (d) {
         d->type = type;
@@ -52,6 +120,8 @@ bool decoder_step(struct decoder *d, const struct decode_step *s, struct err *e)
     const struct problem *p = s->p;
     CK(p->tree->n_queries > 0 && p->tree->n_queries <= d->spec.max_queries);
     struct heads heads = model_heads(m, d->spec.dtype);
+    heads.h_q = decoder_heads(&d->spec).n_q;
+    heads.h_kv = decoder_heads(&d->spec).n_kv;
     CK(heads_equal(&p->heads, &heads));
     CK(p->page_size == d->spec.page_size && p->n_pages == d->spec.n_pages);
     for (int32_t q = 0; q < p->tree->n_queries; q++) {

@@ -15,7 +15,7 @@
 
 namespace treeattn {
 
-enum { NORM_THREADS = 512, HEAD_WARPS = 4, GATE_THREADS = 256, GATE_COLS = 8, RANDOM_THREADS = 256, COPY_THREADS = 256, COPIES = 8 };
+enum { NORM_THREADS = 512, MERGE_WARPS = 4, HEAD_WARPS = 4, GATE_THREADS = 256, GATE_COLS = 8, RANDOM_THREADS = 256, COPY_THREADS = 256, COPIES = 8 };
 
 template <typename T> __device__ T from_double(double x);
 template <> __device__ inline __half from_double<__half>(double x)
@@ -173,14 +173,45 @@ __global__ __launch_bounds__(GATE_THREADS) void gate_kernel(const __grid_constan
         make_uint4(gated<T>(g.x, u.x), gated<T>(g.y, u.y), gated<T>(g.z, u.z), gated<T>(g.w, u.w));
 }
 
-template <typename T>
-__global__ void random_kernel(T *to, int64_t n, uint64_t seed, uint64_t series, int64_t first, double mean,
-                              double spread)
+template <typename T> __global__ void random_kernel(T *to, int64_t n, const __grid_constant__ decode_random r)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-        to[i] = from_double<T>(
-            __dadd_rn(mean, __dmul_rn(spread, rng_bell(seed, series, (uint64_t)(first + i)))));
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const int64_t at = r.first + i / r.cols * r.stride + i % r.cols;
+        to[i] = from_double<T>(__dadd_rn(r.mean, __dmul_rn(r.spread, rng_bell(r.seed, r.series, (uint64_t)at))));
+    }
+}
+
+/* A warp for each query and head; a lane has pairs of columns, 64 apart. The rule of ref/lse.h: a part whose LSE is -inf is
+ * empty and counts for nothing. */
+template <typename T> __global__ __launch_bounds__(32 * MERGE_WARPS) void cards_kernel(const __grid_constant__ decode_merge_args a)
+{
+    const int64_t row = (int64_t)blockIdx.x * MERGE_WARPS + threadIdx.x / 32;
+    if (row >= (int64_t)a.n * a.n_h)
+        return;
+    const int64_t from = row / a.n_h * a.h_q + a.h0 + row % a.n_h, rows = (int64_t)a.n * a.h_q;
+    const int lane = threadIdx.x % 32;
+    float top = -INFINITY, sum = 0;
+    for (int c = 0; c < a.cards; c++)
+        top = fmaxf(top, ((const float *)((const char *)a.parts + c * a.bytes + rows * a.d * 2))[from]);
+    for (int c = 0; c < a.cards && top > -INFINITY; c++)
+        sum += expf(((const float *)((const char *)a.parts + c * a.bytes + rows * a.d * 2))[from] - top);
+    for (int i = lane; i < a.d / 2; i += 32) {
+        float2 o = make_float2(0, 0);
+        for (int c = 0; c < a.cards && top > -INFINITY; c++) {
+            const char *part = (const char *)a.parts + c * a.bytes;
+            const float lse = ((const float *)(part + rows * a.d * 2))[from];
+            const float w = expf(lse - top) / sum;
+            const float2 x = unpack<T>(((const uint32_t *)part)[from * (a.d / 2) + i]);
+            if (lse > -INFINITY || lse != lse) {
+                o.x += w * x.x;
+                o.y += w * x.y;
+            }
+        }
+        ((uint32_t *)a.o)[row * (a.d / 2) + i] = pack<T>(o.x, o.y);
+    }
+    if (lane == 0)
+        a.lse[row] = top > -INFINITY ? top + logf(sum) : top;
 }
 
 __global__ void move_kernel(uint4 *pool, int64_t stride, int64_t words, const int64_t *slot, uint4 *held, bool back)
@@ -239,12 +270,16 @@ template <typename T> static int gate(const decode_args &a, void *stream)
     return launch(gate_kernel<T>, (threads + GATE_THREADS - 1) / GATE_THREADS, GATE_THREADS, a.early, stream, a);
 }
 
-template <typename T>
-static int fill_random(void *dev, int64_t n, uint64_t seed, uint64_t series, int64_t first, double mean, double spread,
-                       void *stream)
+template <typename T> static int fill_random(void *dev, int64_t n, const decode_random &r, void *stream)
 {
-    random_kernel<T><<<132 * 8, RANDOM_THREADS, 0, (cudaStream_t)stream>>>((T *)dev, n, seed, series, first, mean,
-                                                                           spread);
+    random_kernel<T><<<132 * 8, RANDOM_THREADS, 0, (cudaStream_t)stream>>>((T *)dev, n, r);
+    return cudaGetLastError();
+}
+
+template <typename T> static int merge_cards(const decode_merge_args &a, void *stream)
+{
+    const int64_t rows = (int64_t)a.n * a.n_h;
+    cards_kernel<T><<<(unsigned)((rows + MERGE_WARPS - 1) / MERGE_WARPS), 32 * MERGE_WARPS, 0, (cudaStream_t)stream>>>(a);
     return cudaGetLastError();
 }
 
@@ -274,11 +309,14 @@ extern "C" int decode_launch_gate(const decode_args *a, void *stream)
     return a->bf16 ? gate<__nv_bfloat16>(*a, stream) : gate<__half>(*a, stream);
 }
 
-extern "C" int decode_launch_random(bool bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, int64_t first,
-                                    double mean, double spread, void *stream)
+extern "C" int decode_launch_random(bool bf16, void *dev, int64_t n, const decode_random *r, void *stream)
 {
-    return bf16 ? fill_random<__nv_bfloat16>(dev, n, seed, series, first, mean, spread, stream)
-                : fill_random<__half>(dev, n, seed, series, first, mean, spread, stream);
+    return bf16 ? fill_random<__nv_bfloat16>(dev, n, *r, stream) : fill_random<__half>(dev, n, *r, stream);
+}
+
+extern "C" int decode_launch_merge(const decode_merge_args *a, void *stream)
+{
+    return a->bf16 ? merge_cards<__nv_bfloat16>(*a, stream) : merge_cards<__half>(*a, stream);
 }
 
 extern "C" int decode_launch_move(void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,

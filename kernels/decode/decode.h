@@ -19,10 +19,13 @@
 
 #include "kernels/kernel.h"
 #include "ref/model.h"
+#include "sim/cards.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct cards_link; /* kernels/decode/link.h */
 
 struct decoder_spec {
     const struct model *model;
@@ -34,12 +37,42 @@ struct decoder_spec {
     const struct kernel *kernel; /* cpu: what runs the plans; NULL: the first of the registry */
     int32_t arch;                /* cuda: as in cuda_options */
     bool graph;                  /* cuda: a step's kernels as one CUDA graph: pays where the host is ahead */
+    /* Over 1: the step is spread over so many cards of one host, GPUs or, of type cpu, shares of host memory. Every way splits O,
+     * MLP and head by Megatron-LM's rule; n_pages and all that a caller sees are of the whole. decode_cards.c */
+    int32_t n_cards;
+    enum parallel parallel;
+    /* Set by decode_cards.c, for the decoder of one card; n_pages is that card's. */
+    bool card;
+    int32_t rank;
+    struct cards_link *link;
 };
+
+/* What a decoder has of the model: all of it, or a card's part. Heads that it computes attention for; and those, of the model's
+ * query heads, whose O it multiplies by its columns of W_O. */
+struct heads_part decoder_heads(const struct decoder_spec *s);
+struct heads_part decoder_outputs(const struct decoder_spec *s);
+static inline int32_t decoder_cards(const struct decoder_spec *s)
+{
+    return s->n_cards > 1 ? s->n_cards : 1;
+}
+/* Its share of what is dealt out evenly: columns of the MLP, words of the head. */
+static inline int32_t decoder_share(const struct decoder_spec *s, int32_t of)
+{
+    return s->card ? of / s->n_cards : of;
+}
+/* The same of a weight: stretches of its rows, one behind the other, and of each row the columns from col on. */
+struct weight_part {
+    struct weight_spec whole;
+    int64_t rows, cols, col;
+    int32_t n;
+    int64_t row0[3], n_rows[3]; /* [n] of the whole */
+};
+struct weight_part decoder_weight(const struct decoder_spec *s, enum weight w);
 
 /* Elements of K, and of V, in the pool of one layer. */
 static inline int64_t decoder_layer_elements(const struct decoder_spec *s)
 {
-    return s->n_pages * s->page_size * s->model->h_kv * s->model->d;
+    return s->n_pages * s->page_size * decoder_heads(s).n_kv * s->model->d;
 }
 
 /* Bytes of weights, of the pool, of the rest (activations, logits): what an open decoder takes. Partial results come on
@@ -54,6 +87,8 @@ struct decode_step {
      * at. Queries are numbered as the tree numbers them: n = p->tree->n_queries of them. */
     const struct problem *p;
     const struct plan *plan; /* NULL: no attention (its output is taken to be Q): the upper bound */
+    /* On several cards: plans of what decoder_card_problems gave for this p, used where `plan` is not NULL. */
+    const struct plan *const *card_plan;
     const int32_t *token;    /* [n] 0 .. vocab - 1 */
     const int32_t *position; /* [n] along the path, from 0 */
     const int64_t
@@ -98,6 +133,11 @@ struct decoder_type {
     bool (*logits)(struct decoder *d, double *out, int64_t n, struct err *e);
     bool (*kept)(struct decoder *d, int32_t layer, int64_t n, void *q, void *o, double *lse, struct err *e);
     bool (*kv)(struct decoder *d, int32_t layer, int64_t first, int64_t n, void *k, void *v, struct err *e);
+    /* The other way round: K and V of a slot, [h_kv][d]. */
+    bool (*put)(struct decoder *d, int32_t layer, int64_t slot, const void *k, const void *v, struct err *e);
+    /* Of a card, by the thread that then does all for it, before open and after close. NULL: nothing to do. */
+    bool (*join)(struct cards_link *link, int32_t rank, struct err *e);
+    void (*leave)(struct cards_link *link, int32_t rank);
 };
 extern const struct decoder_type decoder_cpu, decoder_cuda;
 extern const struct decoder_type *const decoder_types[]; /* cpu, cuda; NULL-terminated */
@@ -107,6 +147,11 @@ const struct decoder_type *decoder_type_find(const char *name, struct err *e);
  * take (dtype, heads). K and V of the pool hold NaN until written. */
 struct decoder *decoder_open(const struct decoder_type *type, const struct decoder_spec *s, struct err *e);
 void decoder_close(struct decoder *d);
+
+/* What cards plan of the step p that comes next: out[i] is problem i, without Q, K and V, until the next call; pages that are new
+ * get a card. Returns how many: one for each card, or 1, where all have the same plan; 0: there is one card. */
+int32_t decoder_card_problems(struct decoder *d, const struct problem *p,
+                              const struct problem *out[CARDS_MOST]);
 
 /* Enqueue a step. It returns before the device has run it, so that the host can plan the next one meanwhile; everything
  * the step points to may be changed or freed on return. At most DECODE_AHEAD steps may be under way (CK). */

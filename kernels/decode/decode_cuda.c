@@ -13,8 +13,10 @@
 #include "kernels/decode/decode_launch.h"
 #include "kernels/cuda/host/gemm.h"
 #include "kernels/cuda/host/graph.h"
+#include "kernels/decode/nccl.h"
 #include "kernels/cuda/host/upload.h"
 #include "kernels/decode/decode.h"
+#include "kernels/decode/link.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,6 +57,11 @@ struct cuda_decoder {
     double *frequency;
     float *x, *turn, *logits, *lse;
     void *h, *qkv, *q, *o, *wide, *mlp;
+    struct heads_part heads, outputs; /* decoder_heads, decoder_outputs */
+    int32_t ffn, words;
+    struct nccl *nccl;         /* a card's place among the others; NULL: it is alone */
+    bool split;                /* and it has a part of the tree: */
+    void *parts;               /* of all cards: O and LSE of each */
     struct cuda_upload arrays; /* of a step */
     struct cuda_plan *plan;
     void *workspace, *held; /* partial results; tokens on the move */
@@ -84,39 +91,57 @@ static enum cuda_half half_of(enum dtype t)
 
 /* Tensors follow each other in the order of enum weight, a per-layer tensor's layers side by side. Bytes before w, which
  * may be N_WEIGHTS: of all. */
-static int64_t weights_before(const struct model *m, int w)
+static int64_t weights_before(const struct decoder_spec *spec, int w)
 {
     int64_t at = 0;
     for (int i = 0; i < w; i++) {
-        struct weight_spec s = model_weight(m, (enum weight)i);
-        at += cuda_align(s.rows * s.cols * 2) * (s.per_layer ? m->layers : 1);
+        struct weight_part s = decoder_weight(spec, (enum weight)i);
+        at += cuda_align(s.rows * s.cols * 2) * (s.whole.per_layer ? spec->model->layers : 1);
     }
     return at;
 }
 
-static int64_t weight_at(const struct model *m, enum weight w, int32_t layer)
+static int64_t weight_at(const struct decoder_spec *spec, enum weight w, int32_t layer)
 {
-    struct weight_spec s = model_weight(m, w);
-    return weights_before(m, w) + layer * cuda_align(s.rows * s.cols * 2);
+    struct weight_part s = decoder_weight(spec, w);
+    return weights_before(spec, w) + layer * cuda_align(s.rows * s.cols * 2);
 }
 
 static const void *weight_of(const struct cuda_decoder *d, enum weight w, int32_t layer)
 {
-    return (char *)d->weights + weight_at(d->base.spec.model, w, layer);
+    return (char *)d->weights + weight_at(&d->base.spec, w, layer);
+}
+
+static bool make_weight(struct cuda_decoder *d, enum weight w, int32_t layer, struct err *e)
+{
+    const struct decoder_spec *s = &d->base.spec;
+    struct weight_part x = decoder_weight(s, w);
+    char *to = (char *)weight_of(d, w, layer);
+    bool good = true;
+    for (int32_t i = 0; i < x.n && good; i++) {
+        struct decode_random r = {.seed = s->seed,
+                                  .series = model_series(w, layer),
+                                  .first = x.row0[i] * x.whole.cols + x.col,
+                                  .cols = x.cols,
+                                  .stride = x.whole.cols,
+                                  .mean = x.whole.mean,
+                                  .spread = x.whole.spread};
+        good = cuda_ok(decode_launch_random(s->dtype == DT_BF16, to, x.n_rows[i] * x.cols, &r, d->stream),
+                       "random weights", e);
+        to += x.n_rows[i] * x.cols * 2;
+    }
+    return good;
 }
 
 static bool make_weights(struct cuda_decoder *d, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
-    d->weights = gpu_alloc(weights_before(s->model, N_WEIGHTS), e);
+    d->weights = gpu_alloc(weights_before(s, N_WEIGHTS), e);
     bool good = d->weights;
     for (int w = 0; w < N_WEIGHTS && good; w++) {
-        struct weight_spec x = model_weight(s->model, (enum weight)w);
-        for (int32_t l = 0; l < (x.per_layer ? s->model->layers : 1) && good && x.rows > 0; l++)
-            good = cuda_ok(decode_launch_random(s->dtype == DT_BF16, (void *)weight_of(d, (enum weight)w, l),
-                                                x.rows * x.cols, s->seed, model_series((enum weight)w, l), 0,
-                                                x.mean, x.spread, d->stream),
-                           "random weights", e);
+        struct weight_part x = decoder_weight(s, (enum weight)w);
+        for (int32_t l = 0; l < (x.whole.per_layer ? s->model->layers : 1) && good && x.rows > 0; l++)
+            good = make_weight(d, (enum weight)w, l, e);
     }
     return good;
 }
@@ -147,6 +172,17 @@ static const struct product_size *find_products(const struct cuda_decoder *d, in
     return NULL;
 }
 
+/* All cards compute Q of all heads, and each attends with its own: they must be the same bits, so the first card chooses. */
+static bool agree(const struct decoder_spec *s, struct gemm *g)
+{
+    char own[GEMM_CHOICE], all[CARDS_MOST][GEMM_CHOICE];
+    gemm_choice(g, own);
+    if (!link_gather(s->link, s->rank, own, all, GEMM_CHOICE))
+        return false;
+    gemm_take(g, all[0]);
+    return true;
+}
+
 static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
@@ -155,9 +191,9 @@ static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
     struct product_size new = {.n = size};
     bool good = true;
     for (int i = 0; i < N_PRODUCTS && good; i++) {
-        struct weight_spec w = model_weight(s->model, product_weight[i]);
+        struct weight_part w = decoder_weight(s, product_weight[i]);
         const void *layers[TRIAL_LAYERS];
-        int32_t n_layers = w.per_layer ? (int32_t)min_i64(TRIAL_LAYERS, s->model->layers) : 1;
+        int32_t n_layers = w.whole.per_layer ? (int32_t)min_i64(TRIAL_LAYERS, s->model->layers) : 1;
         for (int32_t l = 0; l < n_layers; l++)
             layers[l] = weight_of(d, product_weight[i], l);
         struct gemm_shape shape = {.rows = w.rows,
@@ -165,10 +201,10 @@ static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
                                    .n = size,
                                    .t = half_of(s->dtype),
                                    .f32 = i == O || i == DOWN || i == HEAD,
-                                   .add = i == O || i == DOWN};
+                                   .add = (i == O || i == DOWN) && s->rank == 0};
         struct gemm_trial trial = {.w = layers, .n_w = n_layers, .x = x[i], .y = y[i], .stream = d->stream};
         new.gemm[i] = gemm_new(&shape, &trial, e);
-        good = new.gemm[i] != NULL;
+        good = new.gemm[i] != NULL && (i != QKV || !d->split || agree(s, new.gemm[i]));
     }
     if (!good) {
         free_products(&new);
@@ -187,18 +223,30 @@ static bool multiply(const struct cuda_decoder *d, struct gemm *const *gemm, enu
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
+/* O and LSE of n queries, all heads, over a part of the tree. */
+static int64_t part_bytes(const struct cuda_decoder *d, int64_t n)
+{
+    return cuda_align(n * d->heads.n_q * (2 * d->base.spec.model->d + 4));
+}
+
+static int64_t all_parts(const struct cuda_decoder *d, int64_t n)
+{
+    return d->base.spec.n_cards * part_bytes(d, n);
+}
+
 static bool make_small(struct cuda_decoder *d, struct err *e)
 {
     const struct model *m = d->base.spec.model;
-    int64_t n = size_of(d->base.spec.max_queries), q = (int64_t)m->h_q * m->d, kv = (int64_t)m->h_kv * m->d;
+    int64_t n = size_of(d->base.spec.max_queries), q = (int64_t)d->heads.n_q * m->d,
+            kv = (int64_t)d->heads.n_kv * m->d;
     const struct {
         void *to;
         int64_t bytes;
     } part[] = {
         {&d->x, n * m->hidden * 4}, {&d->h, n * m->hidden * 2}, {&d->qkv, n * (q + 2 * kv) * 2},
-        {&d->q, n * q * 2},         {&d->o, n * q * 2},         {&d->lse, n * m->h_q * 4},
-        {&d->wide, n * m->ffn * 4}, {&d->mlp, n * m->ffn * 2},  {&d->logits, n * m->vocab * 4},
-        {&d->turn, n * m->d * 4},   {&d->frequency, m->d * 4},
+        {&d->q, n * q * 2},         {&d->o, n * q * 2},         {&d->lse, n * d->heads.n_q * 4},
+        {&d->wide, n * d->ffn * 4}, {&d->mlp, n * d->ffn * 2},  {&d->logits, n * d->words * 4},
+        {&d->turn, n * m->d * 4},   {&d->frequency, m->d * 4},  {&d->parts, d->split ? all_parts(d, n) : 0},
     };
     enum { PARTS = sizeof part / sizeof part[0] };
     int64_t at[PARTS + 1] = {0};
@@ -283,12 +331,12 @@ static bool fits(const struct decoder_spec *s, struct err *e)
     int64_t need = b.weights + b.pool + b.rest;
     if (s->dtype != DT_BF16 && s->dtype != DT_F16)
         return err_set(e, "the decode step on a GPU takes bf16 and f16, not %s", dtype_name[s->dtype]);
-    if ((m->d != 64 && m->d != 128) || m->hidden % 8 != 0 || m->ffn % 8 != 0)
+    if ((m->d != 64 && m->d != 128) || m->hidden % 8 != 0 || decoder_share(s, m->ffn) % 8 != 0)
         return err_missing(
             e,
             "the decode step on a GPU takes heads of 64 and 128 elements and widths that are multiples of 8, "
             "not %d, %d and %d",
-            m->d, m->hidden, m->ffn);
+            m->d, m->hidden, decoder_share(s, m->ffn));
     if (!cuda_caps(&caps, e))
         return false;
     return need <= caps.mem_free ||
@@ -312,6 +360,12 @@ static struct decoder *open_decoder(const struct decoder_spec *s, struct err *e)
     struct cuda_options opt = {.arch = s->arch};
     int64_t pool = s->model->layers * decoder_layer_elements(s) * 2;
     d->base.spec = *s;
+    d->heads = decoder_heads(s);
+    d->outputs = decoder_outputs(s);
+    d->ffn = decoder_share(s, s->model->ffn);
+    d->words = decoder_share(s, s->model->vocab);
+    d->nccl = s->link ? s->link->card[s->rank] : NULL;
+    d->split = s->link && s->parallel != PARALLEL_TENSOR;
     d->kept = xcalloc((size_t)s->model->layers, sizeof *d->kept);
     d->plan = cuda_plan_empty(&opt);
     d->stream = gpu_stream_new(e);
@@ -367,7 +421,7 @@ static bool upload_step(struct cuda_decoder *d, const struct decode_step *s, str
 static bool make_kept(struct cuda_decoder *d, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
-    int64_t rows = (int64_t)s->max_queries * s->model->h_q;
+    int64_t rows = (int64_t)s->max_queries * d->heads.n_q;
     for (int32_t l = 0; l < s->model->layers; l++) {
         struct kept *k = &d->kept[l];
         if (!(k->q || (k->q = gpu_alloc(rows * s->model->d * 2, e))) ||
@@ -382,15 +436,52 @@ static bool keep(struct cuda_decoder *d, int32_t layer, int64_t n, struct err *e
 {
     const struct model *m = d->base.spec.model;
     const struct kept *k = &d->kept[layer];
-    return gpu_copy(k->q, d->q, n * m->h_q * m->d * 2, d->stream, e) &&
-           gpu_copy(k->o, d->o, n * m->h_q * m->d * 2, d->stream, e) &&
-           gpu_copy(k->lse, d->lse, n * m->h_q * 4, d->stream, e);
+    return gpu_copy(k->q, d->q, n * d->heads.n_q * m->d * 2, d->stream, e) &&
+           gpu_copy(k->o, d->o, n * d->outputs.n_q * m->d * 2, d->stream, e) &&
+           gpu_copy(k->lse, d->lse, n * d->outputs.n_q * 4, d->stream, e);
 }
 
 static bool record(const struct cuda_decoder *d, cudaEvent_t event, struct err *e)
 {
     unsigned flags = d->base.spec.graph ? cudaEventRecordExternal : cudaEventRecordDefault;
     return cuda_ok(cudaEventRecordWithFlags(event, d->stream, flags), "event", e);
+}
+
+/* Every card's O and LSE to every card; then those of the heads that this one multiplies, merged, into d->o and d->lse. */
+static bool merge_cards(struct cuda_decoder *d, int64_t n, struct err *e)
+{
+    const struct decoder_spec *s = &d->base.spec;
+    struct decode_merge_args a = {.cards = s->n_cards,
+                                  .n = (int32_t)n,
+                                  .h_q = d->heads.n_q,
+                                  .h0 = d->outputs.q0,
+                                  .n_h = d->outputs.n_q,
+                                  .d = s->model->d,
+                                  .bf16 = s->dtype == DT_BF16,
+                                  .bytes = part_bytes(d, n),
+                                  .parts = d->parts,
+                                  .o = d->o,
+                                  .lse = d->lse};
+    return nccl_gather(d->nccl, d->parts, a.bytes, d->stream, e) &&
+           cuda_ok(decode_launch_merge(&a, d->stream), "merge of cards", e);
+}
+
+/* The sum of what each card has of the residual stream. */
+static bool sum_cards(struct cuda_decoder *d, int64_t n, struct err *e)
+{
+    return !d->nccl || nccl_sum(d->nccl, d->x, n * d->base.spec.model->hidden, d->stream, e);
+}
+
+/* Without attention O is Q, of the heads that this card multiplies. */
+static const void *q_as_o(struct cuda_decoder *d, int64_t n, struct err *e)
+{
+    size_t head = (size_t)d->base.spec.model->d * 2, row = (size_t)d->heads.n_q * head,
+           own = (size_t)d->outputs.n_q * head;
+    if (d->split && !cuda_ok(cudaMemcpy2DAsync(d->o, own, (char *)d->q + (size_t)d->outputs.q0 * head, row,
+                                               own, (size_t)n, cudaMemcpyDeviceToDevice, d->stream),
+                             "copy", e))
+        return NULL;
+    return d->split ? d->o : d->q;
 }
 
 static bool attend(struct cuda_decoder *d, const struct decode_step *s, const struct events *v, int32_t layer,
@@ -404,8 +495,13 @@ static bool attend(struct cuda_decoder *d, const struct decode_step *s, const st
                           .o = d->o,
                           .lse = d->lse,
                           .workspace = d->workspace};
+    int64_t n = s->p->tree->n_queries;
+    if (d->split) {
+        a.o = (char *)d->parts + d->base.spec.rank * part_bytes(d, n);
+        a.lse = (float *)((char *)a.o + n * d->heads.n_q * d->base.spec.model->d * 2);
+    }
     return (!s->parts || record(d, v->part[2 * layer], e)) && cuda_run(d->plan, &a, d->stream, e) &&
-           (!s->parts || record(d, v->part[2 * layer + 1], e));
+           (!d->split || merge_cards(d, n, e)) && (!s->parts || record(d, v->part[2 * layer + 1], e));
 }
 
 static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
@@ -414,6 +510,7 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
     const struct model *m = d->base.spec.model;
     cudaStream_t st = d->stream;
     struct gemm *const *g = find_products(d, size_of(a->n))->gemm;
+    const void *o;
     bool good = cuda_ok(decode_launch_begin(a, weight_of(d, W_EMBED, 0), st), "embedding", e);
     for (int32_t l = 0; l < m->layers && good; l++) {
         int64_t pool = l * decoder_layer_elements(&d->base.spec) * 2;
@@ -424,10 +521,12 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
                                            (char *)d->v + pool, st),
                        "heads", e) &&
                (!s->plan || attend(d, s, v, l, page_table, e)) && (!s->keep || keep(d, l, a->n, e)) &&
-               multiply(d, g, O, l, s->plan ? d->o : d->q, d->x, e) &&
+               (o = s->plan ? d->o : q_as_o(d, a->n, e)) && multiply(d, g, O, l, o, d->x, e) &&
+               sum_cards(d, a->n, e) &&
                cuda_ok(decode_launch_norm(a, weight_of(d, W_MLP_NORM, l), st), "norm", e) &&
                multiply(d, g, GATE_UP, l, d->h, d->wide, e) &&
-               cuda_ok(decode_launch_gate(a, st), "gate", e) && multiply(d, g, DOWN, l, d->mlp, d->x, e);
+               cuda_ok(decode_launch_gate(a, st), "gate", e) && multiply(d, g, DOWN, l, d->mlp, d->x, e) &&
+               sum_cards(d, a->n, e);
     }
     return good && cuda_ok(decode_launch_norm(a, weight_of(d, W_FINAL_NORM, 0), st), "norm", e) &&
            multiply(d, g, HEAD, 0, d->h, d->logits, e);
@@ -475,14 +574,17 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
     laid_out = now_s() - before;
     if (!upload_step(d, s, &at, e))
         return false;
+    /* Memory is had and products are made: from here on no call waits for this GPU, which may wait for another. */
+    if (base->spec.link && !link_meet(base->spec.link))
+        return false;
     char *arrays = d->arrays.dev;
     struct decode_args a = {
         .n = n,
         .hidden = m->hidden,
-        .h_q = m->h_q,
-        .h_kv = m->h_kv,
+        .h_q = d->heads.n_q,
+        .h_kv = d->heads.n_kv,
         .d = m->d,
-        .ffn = m->ffn,
+        .ffn = d->ffn,
         .eps = (float)m->norm_eps,
         .bf16 = base->spec.dtype == DT_BF16,
         .early = caps.arch >= HOPPER && (base->spec.arch == 0 || base->spec.arch >= HOPPER),
@@ -568,7 +670,7 @@ static bool move(struct decoder *base, int64_t n, const int64_t *from, const int
 {
     struct cuda_decoder *d = self(base);
     const struct model *m = base->spec.model;
-    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
+    int64_t token = (int64_t)d->heads.n_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
     if (!grow(&d->held, &d->held_cap, 2 * n * m->layers * token, e) || !send_slots(d, n, from, to, e))
         return false;
     for (int back = 0; back < 2; back++)
@@ -585,7 +687,7 @@ static bool copy(struct decoder *base, int64_t n, const int64_t *from, const int
 {
     struct cuda_decoder *d = self(base);
     const struct model *m = base->spec.model;
-    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
+    int64_t token = (int64_t)d->heads.n_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
     bool good = send_slots(d, n, from, to, e);
     for (int i = 0; i < 2 && good; i++)
         good =
@@ -598,22 +700,28 @@ static bool fill(struct decoder *base, int64_t first, int64_t n, struct err *e)
 {
     struct cuda_decoder *d = self(base);
     const struct decoder_spec *s = &base->spec;
-    int64_t token = (int64_t)s->model->h_kv * s->model->d;
+    int64_t token = (int64_t)d->heads.n_kv * s->model->d, all = (int64_t)s->model->h_kv * s->model->d;
     bool good = true;
-    for (int32_t l = 0; l < 2 * s->model->layers && good; l++)
+    for (int32_t l = 0; l < 2 * s->model->layers && good; l++) {
+        struct decode_random r = {.seed = s->seed,
+                                  .series = SERIES_KV + (uint64_t)l,
+                                  .first = first * all + d->heads.kv0 * s->model->d,
+                                  .cols = token,
+                                  .stride = all,
+                                  .spread = 1};
         good = cuda_ok(decode_launch_random(s->dtype == DT_BF16,
                                             (char *)(l % 2 ? d->v : d->k) +
                                                 (l / 2 * decoder_layer_elements(s) + first * token) * 2,
-                                            n * token, s->seed, SERIES_KV + (uint64_t)l, first * token, 0, 1,
-                                            d->stream),
+                                            n * token, &r, d->stream),
                        "random K and V", e);
+    }
     return good;
 }
 
 static bool logits(struct decoder *base, double *out, int64_t n, struct err *e)
 {
     struct cuda_decoder *d = self(base);
-    int64_t total = n * base->spec.model->vocab;
+    int64_t total = n * d->words;
     float *x = xcalloc((size_t)total, sizeof *x);
     bool good = gpu_download(x, d->logits, total * 4, e);
     for (int64_t i = 0; i < total; i++)
@@ -626,10 +734,10 @@ static bool kept(struct decoder *base, int32_t layer, int64_t n, void *q, void *
 {
     struct cuda_decoder *d = self(base);
     const struct model *m = base->spec.model;
-    int64_t rows = n * m->h_q;
+    int64_t rows = n * d->outputs.n_q;
     CK(d->kept[layer].q);
     float *x = xcalloc((size_t)rows, sizeof *x);
-    bool good = gpu_download(q, d->kept[layer].q, rows * m->d * 2, e) &&
+    bool good = gpu_download(q, d->kept[layer].q, n * d->heads.n_q * m->d * 2, e) &&
                 gpu_download(o, d->kept[layer].o, rows * m->d * 2, e) &&
                 gpu_download(x, d->kept[layer].lse, rows * 4, e);
     for (int64_t i = 0; i < rows; i++)
@@ -641,10 +749,43 @@ static bool kept(struct decoder *base, int32_t layer, int64_t n, void *q, void *
 static bool kv(struct decoder *base, int32_t layer, int64_t first, int64_t n, void *k, void *v, struct err *e)
 {
     struct cuda_decoder *d = self(base);
-    int64_t token = (int64_t)base->spec.model->h_kv * base->spec.model->d * 2,
+    int64_t token = (int64_t)d->heads.n_kv * base->spec.model->d * 2,
             at = layer * decoder_layer_elements(&base->spec) * 2 + first * token;
     return gpu_sync(e) && gpu_download(k, (char *)d->k + at, n * token, e) &&
            gpu_download(v, (char *)d->v + at, n * token, e);
+}
+
+static bool put(struct decoder *base, int32_t layer, int64_t slot, const void *k, const void *v,
+                struct err *e)
+{
+    struct cuda_decoder *d = self(base);
+    int64_t token = (int64_t)d->heads.n_kv * base->spec.model->d * 2,
+            at = layer * decoder_layer_elements(&base->spec) * 2 + slot * token;
+    return gpu_sync(e) && gpu_upload((char *)d->k + at, k, token, e) &&
+           gpu_upload((char *)d->v + at, v, token, e);
+}
+
+/* ---- one of several GPUs ------------------------------------------------------------------------------ */
+
+/* The calling thread drives GPU `rank` from now on. */
+static bool join(struct cards_link *link, int32_t rank, struct err *e)
+{
+    int here = 0;
+    _Static_assert((int)LINK_ID == (int)NCCL_ID, "the link keeps NCCL's name of the group");
+    if (!cuda_ok(cudaGetDeviceCount(&here), "device query", e))
+        return false;
+    if (link->n > here)
+        return err_missing(e, "%d GPUs are wanted, %d %s here", link->n, here, here == 1 ? "is" : "are");
+    if (!cuda_ok(cudaSetDevice(rank), "choice of a GPU", e) || (rank == 0 && !nccl_name(link->id, e)) ||
+        !link_meet(link))
+        return false;
+    link->card[rank] = nccl_join(link->id, link->n, rank, e);
+    return link->card[rank] != NULL;
+}
+
+static void leave(struct cards_link *link, int32_t rank)
+{
+    nccl_leave(link->card[rank], link->broken);
 }
 
 const struct decoder_type decoder_cuda = {
@@ -663,4 +804,7 @@ const struct decoder_type decoder_cuda = {
     .logits = logits,
     .kept = kept,
     .kv = kv,
+    .put = put,
+    .join = join,
+    .leave = leave,
 };

@@ -35,9 +35,24 @@ int decode_launch_heads(const struct decode_args *a, const void *q_norm, const v
 /* mlp = silu(gate) * up */
 int decode_launch_gate(const struct decode_args *a, void *stream);
 
-/* Element i of n at dev becomes mean + spread * rng_bell(seed, series, first + i). */
-int decode_launch_random(bool bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, int64_t first,
-                         double mean, double spread, void *stream);
+/* Element i of n at dev becomes mean + spread * rng_bell(seed, series, first + i / cols * stride + i % cols). */
+struct decode_random {
+    uint64_t seed, series;
+    int64_t first, cols, stride;
+    double mean, spread;
+};
+int decode_launch_random(bool bf16, void *dev, int64_t n, const struct decode_random *r, void *stream);
+/* What cards found for the heads h0 .. h0 + n_h of h_q, merged: a card's part, `bytes` behind that of the one before, is O
+ * [n][h_q][d], then LSE [n][h_q]. o: [n][n_h][d], lse: [n][n_h]. */
+struct decode_merge_args {
+    int32_t cards, n, h_q, h0, n_h, d;
+    bool bf16;
+    int64_t bytes;
+    const void *parts;
+    void *o;
+    float *lse;
+};
+int decode_launch_merge(const struct decode_merge_args *a, void *stream);
 /* In each of n_pools pools, stride bytes apart: token i of `held` (n of them, pool after pool) becomes that of slot[i],
  * or, if `back`, slot[i] becomes it. Tokens of `bytes` bytes, a multiple of 16. */
 int decode_launch_move(void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,

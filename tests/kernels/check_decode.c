@@ -22,6 +22,8 @@ struct trip {
     int32_t page_size;
     int64_t prompt, max_seq, steps;
     bool topology;
+    int32_t n_cards;
+    enum parallel parallel;
     /* What goes wrong on purpose, in every step: */
     int fault;
 };
@@ -71,7 +73,9 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
                                 .page_size = trip->page_size,
                                 .n_pages = 4000 / trip->page_size + 64,
                                 .max_queries = 64,
-                                .seed = 7};
+                                .seed = 7,
+                                .n_cards = trip->n_cards,
+                                .parallel = trip->parallel};
     if (trip->fault == OTHER_THETA)
         other.rope_theta *= 1.5;
     if (trip->fault == OTHER_EPSILON)
@@ -184,6 +188,82 @@ LOOP_TEST(other_shapes_types_and_pages, 4)
     ck_assert_msg(sum.greedy > sum.queries / 2, "%lld of %lld", (long long)sum.greedy,
                   (long long)sum.queries);
     logits_check_free(witness);
+}
+
+/* Steps spread over cards, in every way: heads, with a KV head for each card and for several; parts of the tree, whose tokens move
+ * from card to card when they are accepted. */
+LOOP_TEST(cards_decode_as_a_sequence_alone, 9)
+{
+    static const struct {
+        const char *model, *strategy;
+        int32_t cards;
+        enum parallel parallel;
+        bool moves;
+        enum dtype dtype;
+    } on[] = {{"tiny", "pat", 2, PARALLEL_TENSOR, true, DT_F64},
+              {"tiny", "fasttree", 4, PARALLEL_TENSOR, false, DT_BF16},
+              {"tiny-qwen", "treeattn", 8, PARALLEL_TENSOR, false, DT_F64},
+              {"tiny", "treeattn", 2, PARALLEL_CONTEXT, true, DT_F64},
+              {"tiny-qwen", "deft-flatten", 8, PARALLEL_CONTEXT, false, DT_BF16},
+              {"tiny", "cascade", 4, PARALLEL_SUBTREE, true, DT_F64},
+              {"tiny-mha", "pat", 2, PARALLEL_SUBTREE, false, DT_F16},
+              {"tiny", "radix-attention", 4, PARALLEL_REPLICATE, true, DT_F64},
+              {"tiny-mha", "treeattn", 2, PARALLEL_REPLICATE, false, DT_BF16}};
+    struct trip trip = trip_of(on[_i].moves ? &speculative : &branching);
+    struct witness *witness = NULL;
+    struct logits_check_sum sum;
+    trip.model = on[_i].model;
+    trip.strategy = on[_i].strategy;
+    trip.n_cards = on[_i].cards;
+    trip.parallel = on[_i].parallel;
+    trip.dtype = on[_i].dtype;
+    trip.steps = 2;
+    MUST(travel, &trip, &witness, &sum);
+    ck_assert_msg(sum.worst < 1 && sum.greedy > sum.queries / 2, "%g, %lld of %lld", sum.worst,
+                  (long long)sum.greedy, (long long)sum.queries);
+    logits_check_free(witness);
+}
+
+/* What does not divide evenly is refused in a sentence. */
+TEST(cards_take_even_shares)
+{
+    struct decoder_spec spec = {
+        .model = model_find("tiny-mha", NULL), .page_size = 16, .n_pages = 8, .max_queries = 4, .n_cards = 4};
+    struct err e = {0};
+    ck_assert(!decoder_open(&decoder_cpu, &spec, &e));
+    ck_assert_int_eq(e.code, EXIT_MISSING);
+    ck_assert_msg(strstr(e.msg, "4 cards"), "%s", e.msg);
+}
+
+/* A card that fails is not waited for: the step fails, with its word. */
+static bool breaks(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *l,
+                   struct err *e)
+{
+    (void)plan, (void)out, (void)l;
+    return p->tree->n_nodes > 0 && err_set(e, "broken on purpose");
+}
+
+TEST(a_card_that_fails_ends_the_step)
+{
+    static const struct kernel broken = {.name = "cpu", .run = breaks};
+    struct trace_opts opts = {.prompt = 10, .max_seq = 40};
+    struct err e = {0};
+    AUTO(trace) trace = trace_open("fewshot:3", &opts, &e);
+    ck_assert_msg(trace, "%s", e.msg);
+    struct decoder_spec spec = {.model = model_find("tiny", NULL),
+                                .page_size = 16,
+                                .n_pages = 32,
+                                .max_queries = 4,
+                                .kernel = &broken,
+                                .n_cards = 2,
+                                .parallel = PARALLEL_CONTEXT};
+    AUTO(decoder) d = decoder_open(&decoder_cpu, &spec, &e);
+    CLEARED_BY(decode_run_close) struct decode_run r;
+    ck_assert(d && decode_run_open(&r, d, true, false, &e));
+    AUTO(pool) pool = pool_new(spec.page_size, spec.n_pages);
+    struct trip trip = {.strategy = "pat"};
+    ck_assert(!one_step(&r, &trip, pool, trace, 1, &e));
+    ck_assert_str_eq(e.msg, "broken on purpose");
 }
 
 /* What goes wrong must be seen, also by storage in 16 bits. */
@@ -324,8 +404,10 @@ TEST(models_of_other_families_are_known_by_their_attention)
         const char *name;
         int64_t kv_bytes;
     } published[] = {
-        {"gemma-3-12b", INT64_C(2) * 48 * 8 * 256 * 2}, {"gpt-oss-120b", INT64_C(2) * 36 * 8 * 64 * 2},
-        {"mistral-7b-v0.1", 131072},                    {"deepseek-v3", 70272}, /* 61 x 576 x 2 */
+        {"gemma-3-12b", INT64_C(2) * 48 * 8 * 256 * 2},
+        {"gpt-oss-120b", INT64_C(2) * 36 * 8 * 64 * 2},
+        {"mistral-7b-v0.1", 131072},
+        {"deepseek-v3", 70272}, /* 61 x 576 x 2 */
     };
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
         const struct model *m = model_find(published[i].name, NULL);
@@ -337,7 +419,8 @@ TEST(models_of_other_families_are_known_by_their_attention)
     }
     for (int32_t i = 0; i < n_models; i++) {
         const struct model *m = &models[i];
-        ck_assert_msg(m->window_layers <= m->layers && (m->window > 0) == (m->window_layers > 0), "%s", m->name);
+        ck_assert_msg(m->window_layers <= m->layers && (m->window > 0) == (m->window_layers > 0), "%s",
+                      m->name);
         ck_assert_msg(m->h_q % m->h_kv == 0 && m->d_v <= m->d, "%s", m->name);
     }
     const struct model *oss = model_find("gpt-oss-20b", NULL), *latent = model_find("deepseek-v3", NULL);

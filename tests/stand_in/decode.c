@@ -15,9 +15,16 @@ REFUSED(decode_launch_norm, const struct decode_args *a, const void *weight, voi
 REFUSED(decode_launch_heads, const struct decode_args *a, const void *q_norm, const void *k_norm, void *k,
         void *v, void *stream)
 REFUSED(decode_launch_gate, const struct decode_args *a, void *stream)
-REFUSED(decode_launch_random, bool bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, int64_t first,
-        double mean, double spread, void *stream)
+REFUSED(decode_launch_random, bool bf16, void *dev, int64_t n, const struct decode_random *r, void *stream)
+REFUSED(decode_launch_merge, const struct decode_merge_args *a, void *stream)
 REFUSED(decode_launch_move, void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,
         const int64_t *slot, void *held, bool back, void *stream)
 REFUSED(decode_launch_copy, void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,
         const int64_t *slot, void *stream)
+
+/* Of a step on several cards alone. */
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_row, const void *from, size_t from_row, size_t width,
+                              size_t rows, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return (cudaError_t)stand_in_fail(cudaErrorNotSupported);
+}

@@ -183,6 +183,47 @@ TEST(other_kernels_by_hand)
     assert_near(replay_other_s(&s.sim, 3), model_flops(s.replay.model) * 16 / 0.8e6, 1e-6, "operations");
 }
 
+/* The same on two cards: half the heads, the MLP and the words each; 4 sums of 3 rows of 128 in fp32, 2 hops of half of it. */
+TEST(cards_by_hand)
+{
+    CLEARED(setting) s;
+    set(&s, "h100:bandwidth=1e6,launch_ns=0,link_bandwidth=1e5,link_ns=7e6,hop_ns=3e6", "tiny", "pat",
+        "fewshot:3", (struct trace_opts){.prompt = 50, .max_seq = 60});
+    s.sim.coefs.bandwidth = 1;
+    s.sim.n_cards = 2;
+    const double n = 3;
+    double products = 256 * 128 + n * (256 + 128) + 128 * 128 + n * (128 + 128) + 192 * 128 +
+                      n * (192 + 128) + 128 * 96 + n * (128 + 96);
+    double between = n * (2 * 3 * 128 + 2 * 256 + 3 * 96);
+    double once = n * (2 * 128 + 2 * 128) + 128 * 128 + n * (128 + 128) + n * 128;
+    double sum = 7e-3 + 2 * 3e-3 + 2 * (4 * 128 * n / 2) / 1e5;
+    assert_near(replay_other_s(&s.sim, 3), 2e-6 * (2 * (products + between) + once) + 4 * sum, 1e-12,
+                "two cards");
+}
+
+/* What a slower link costs: in each layer the two sums, and, where the tree is spread, what attention of the cards is merged from. */
+LOOP_TEST(a_link_costs_what_goes_over_it, N_PARALLEL)
+{
+    double attention[2], other[2];
+    for (int slow = 0; slow < 2; slow++) {
+        CLEARED(setting) s;
+        set(&s, slow ? "h200:link_ns=1e9" : "h200:link_ns=0", "llama-3-8b", "pat", some_traces[0].spec,
+            some_traces[0].opts);
+        s.sim.n_cards = 2;
+        s.sim.parallel = (enum parallel)_i;
+        s.sim.env = s.replay.env;
+        s.sim.page_size = s.replay.page_size;
+        MUST(go, &s, NULL);
+        attention[slow] = s.total[0].time.attention_s;
+        other[slow] = s.total[0].time.other_s;
+        if (slow)
+            assert_near(other[1] - other[0], 2.0 * 32 * (double)s.total[0].weight, 1e-6, "sums");
+        if (slow)
+            assert_near(attention[1] - attention[0],
+                        _i == PARALLEL_TENSOR ? 0 : 32 * (double)s.total[0].weight, 1e-6, "gathers");
+    }
+}
+
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
 TEST(samples_stand_for_all)

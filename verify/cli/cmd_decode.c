@@ -51,6 +51,13 @@ static bool read_options(struct decode_args *a, int argc, char **argv, struct er
         I64("page", "N", &j->page, 1, 1 << 16, "16", "tokens of a page"),
         I64("steps", "N", &j->steps, 1, 1 << 30, "12", "steps of the trace"),
         FLAG("graph", &j->graph, "a step's kernels as one CUDA graph"),
+        I64("gpus", "N", &j->gpus, 1, CARDS_MOST, "1",
+            "spread each step over N GPUs of this host by NCCL; with --decoder cpu over N shares of its "
+            "memory"),
+        WORD("parallel", "HOW", &j->parallel, parallel_name, N_PARALLEL, "tensor",
+             "what --gpus spreads; tensor: heads; context: equal stretches of the tree; subtree: whole "
+             "subtrees; "
+             "replicate: these, with what is above them on all GPUs; HOW is"),
         arch_option(&j->arch),
         HEADING("Timed:"),
         FLAG("time", &j->time, "time steps instead of checking them"),
@@ -74,6 +81,8 @@ static bool settle(struct decode_args *a, struct strategy_use **use, struct err 
         return false;
     if (j->time && a->tree.src.kind != SRC_TRACE)
         return err_set(e, "decode: --time: no trace given (expected --trace SPEC)");
+    if (j->gpus > 1 && (j->graph || j->gaps))
+        return err_set(e, "decode: --graph and --gaps are of one GPU (expected no --gpus)");
     if (j->gaps && !j->time)
         return err_set(e, "decode: --gaps is of timed steps (expected --time)");
     j->src = a->tree.src;

@@ -25,7 +25,8 @@ struct replay_args {
     bool graph;
     enum replan replan;
     enum dtype dtype;
-    int64_t every, layers, page, check;
+    int64_t every, layers, page, check, gpus;
+    enum parallel parallel;
 };
 
 static const char default_strategies[] =
@@ -80,6 +81,10 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
              "simulate this GPU; h200:memory=282e9 changes a figure (default: run on the GPU that is here)"),
         TEXT("decoder", "TYPE", &a->decoder, NULL,
              "run on this: cuda (default), or cpu for tiny models, in plain C"),
+        I64("gpus", "N", &a->gpus, 1, CARDS_MOST, "1",
+            "spread each step over N such GPUs of one host: by NCCL, or simulated"),
+        WORD("parallel", "HOW", &a->parallel, parallel_name, N_PARALLEL, "tensor",
+             "what --gpus spreads, as for treeattn decode; HOW is"),
         TEXT("coefficients", "FILE", &a->coefficients, NULL,
              "of the time model, as treeattn fit saves them (our kernels on an H200: "
              "paper-figs/measured/h200_clock.csv)"),
@@ -120,6 +125,8 @@ static bool settle(struct replay_args *a, struct err *e)
         return err_set(e, "--resume needs a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
+    if (a->graph && a->gpus > 1)
+        return err_set(e, "--graph is of one GPU (expected no --gpus)");
     if ((a->check || a->decoder || a->graph) && a->machine)
         return err_set(e, "--check, --decoder and --graph are for steps that run (expected no --machine)");
     char *part = a->rows.path ? xasprintf("%s.part", a->rows.path) : NULL;
@@ -151,13 +158,33 @@ struct ground {
     char rest[COEFS_REST]; /* coefficients that the file does not name */
 };
 
+/* Can the model be dealt out to so many cards? */
+static bool cards_can(const struct replay *r, struct err *e)
+{
+    struct heads_part part;
+    const struct model *m = r->model;
+    if (r->n_cards == 1)
+        return true;
+    if (m->h_q % r->n_cards != 0 || m->ffn % r->n_cards != 0 || m->vocab % r->n_cards != 0)
+        return err_missing(e, "%s cannot be dealt out evenly to %d cards", m->name, r->n_cards);
+    return cards_heads(&r->env.heads, r->parallel, r->n_cards, 0, &part, e);
+}
+
 static bool set_up_machine(const struct replay_args *a, struct replay_run *run, struct ground *g,
                            struct err *e)
 {
     struct replay *r = &run->replay;
     const char *file = a->coefficients ? a->coefficients : COEFS_BUILT_IN;
-    g->sim = (struct replay_machine){
-        .mc = &g->mc, .model = r->model, .heads = r->env.heads, .coefs = time_model_coefs_default()};
+    g->sim = (struct replay_machine){.mc = &g->mc,
+                                     .model = r->model,
+                                     .heads = r->env.heads,
+                                     .coefs = time_model_coefs_default(),
+                                     .env = r->env,
+                                     .n_cards = r->n_cards,
+                                     .parallel = r->parallel,
+                                     .page_size = r->page_size};
+    if (!cards_can(r, e))
+        return false;
     if (!coefs_read_clock(file, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
         return false;
     run->coefs_told = a->coefficients != NULL;
@@ -166,7 +193,7 @@ static bool set_up_machine(const struct replay_args *a, struct replay_run *run, 
     run->title = coefs_title(file, g->mc.name, g->rest);
     run->coefs_sum = coefs_sum(&g->sim.coefs);
     g->exec = replay_on_machine(&g->sim);
-    r->memory = g->mc.memory;
+    r->memory = g->mc.memory * (double)a->gpus;
     r->n_pages = replay_pages(r, r->memory);
     return r->n_pages > 0 ||
            err_missing(e, "%s does not fit: its weights take %.1f GiB, %s has %.1f GiB", r->model->name,
@@ -206,6 +233,8 @@ static bool set_up(const struct replay_args *a, struct replay_run *run, struct g
         .every = a->every,
         .check = a->check,
         .page_size = (int32_t)a->page,
+        .n_cards = (int32_t)a->gpus,
+        .parallel = a->parallel,
         .exec = &g->exec,
     };
     return a->machine ? set_up_machine(a, run, g, e) : set_up_device(a, run, g, e);

@@ -31,7 +31,9 @@ static struct decoder *open_for(const struct decode_job *j, struct err *e)
                              .max_queries = j->time ? 1 : MOST_QUERIES,
                              .seed = j->seed,
                              .arch = j->arch,
-                             .graph = j->graph};
+                             .graph = j->graph,
+                             .n_cards = (int32_t)j->gpus,
+                             .parallel = j->parallel};
     struct replay_source steps = {.trace = j->trace, .last = j->last};
     return replay_peak(&steps, s.page_size, INT32_MAX, &s.n_pages, &s.max_queries, e)
                ? decoder_open(j->type, &s, e)
@@ -144,6 +146,10 @@ static bool check_use(struct decode_job *j, struct decode_run *r, const struct s
     pool_free(pool);
     if (leaked > 0)
         good = err_set(&wrong, "%" PRId64 " pages are still in use after the trace", leaked);
+    if (!good && r->inapplicable) {
+        good = true;
+        snprintf(skip, sizeof skip, "%.255s", wrong.msg);
+    }
     if (!good && wrong.code != EXIT_FAILED && leaked == 0) {
         *e = wrong;
         return false;
@@ -283,11 +289,17 @@ static bool time_steps(struct decode_job *j, struct decode_run *r, const struct 
                 good = good && (!busy || cupti_busy_begin(e));
                 begin = now_s();
             }
+            r->plan_s = 0;
             good = good && decode_run_advance(r, &x, e) && decode_run_step(r, &x, true, false, e);
+            if (!good && r->inapplicable) {
+                snprintf(why, WHY_MAX, "%.255s", e->msg);
+                *e = (struct err){0};
+                good = true;
+            }
             sum->steps += counted;
             sum->queries += counted ? x.tree->n_queries : 0;
             sum->pool += counted ? x.pool_s : 0;
-            sum->plan += counted ? x.plan_s : 0;
+            sum->plan += !counted ? 0 : j->gpus > 1 ? r->plan_s : x.plan_s;
             if (good && d->under_way == DECODE_AHEAD) {
                 good = decoder_wait(d, &time, e);
                 if (counted)

@@ -19,7 +19,9 @@ struct decode_job {
     int64_t steps, page;
     uint64_t seed;
     int32_t arch;
-    bool graph;      /* a step's kernels as one CUDA graph */
+    bool graph;   /* a step's kernels as one CUDA graph */
+    int64_t gpus; /* over 1: cards that a step is spread over */
+    enum parallel parallel;
     bool time, gaps; /* decode_measure is called, and traces the kernels once more */
     const struct strategy_use *use;
     int32_t n_use;

@@ -59,9 +59,49 @@ bool decode_run_advance(struct decode_run *r, const struct step *s, struct err *
     return good;
 }
 
-/* Queries of p->tree, each of which writes the last token that it sees, through the decoder. */
+/* What cards plan of a step. */
+struct card_plans {
+    int32_t n;
+    struct nform *nf[CARDS_MOST];
+    struct plan *plan[CARDS_MOST];
+};
+
+static void card_plans_clear(struct card_plans *x)
+{
+    for (int32_t i = 0; i < x->n; i++) {
+        plan_free(x->plan[i]);
+        nform_free(x->nf[i]);
+    }
+}
+
+/* use NULL: no attention. */
+static bool plan_cards(struct decode_run *r, const struct problem *p, const struct strategy_use *use,
+                       struct card_plans *x, struct err *e)
+{
+    const struct problem *part[CARDS_MOST];
+    int32_t n = decoder_card_problems(r->decoder, p, part);
+    const struct kernel *kernel = kernel_find(r->decoder->type->name);
+    double begin = now_s();
+    r->merges = 0;
+    for (int32_t i = 0; i < n && use; i++) {
+        char why[WHY_MAX];
+        struct plan_env env = plan_env_default(part[i]->heads);
+        x->n = i + 1;
+        x->nf[i] = nform_new(part[i]->tree);
+        x->plan[i] = strategy_plan(use, x->nf[i], &env, why);
+        r->inapplicable = !x->plan[i];
+        if (!x->plan[i])
+            return err_missing(e, "card %d: %s", i, why);
+        r->merges = (int32_t)max_i64(r->merges, arithmetic_of(part[i], x->plan[i], kernel).merges);
+    }
+    r->plan_s += now_s() - begin;
+    return true;
+}
+
+/* Queries of p->tree, each of which writes the last token that it sees, through the decoder. use: what cards plan with. */
 static bool enqueue(struct decode_run *r, const struct problem *p, const struct trace_parts *parts,
-                    const struct plan *plan, bool timed, bool keep, struct err *e)
+                    const struct plan *plan, const struct strategy_use *use, bool timed, bool keep,
+                    struct err *e)
 {
     const struct tree *t = p->tree;
     size_t n = (size_t)t->n_queries;
@@ -77,8 +117,18 @@ static bool enqueue(struct decode_run *r, const struct problem *p, const struct 
         token[q] = r->filled ? (int32_t)(slot[q] % r->decoder->spec.model->vocab)
                              : tokens_at(r->tokens, parts, x.node, x.upto - 1);
     }
-    struct decode_step step = {p, plan, token, position, slot, .parts = timed, .keep = keep};
-    bool good = decoder_step(r->decoder, &step, e);
+    struct card_plans cards = {0};
+    bool good = plan_cards(r, p, plan ? use : NULL, &cards, e);
+    struct decode_step step = {.p = p,
+                               .plan = plan,
+                               .card_plan = (const struct plan *const *)cards.plan,
+                               .token = token,
+                               .position = position,
+                               .slot = slot,
+                               .parts = timed,
+                               .keep = keep};
+    good = good && decoder_step(r->decoder, &step, e);
+    card_plans_clear(&cards);
     free(token);
     free(position);
     free(slot);
@@ -103,7 +153,7 @@ static bool decode_chain(struct decode_run *r, const struct step *s, struct quer
     struct nform *nf = nform_new(&chain);
     char why[WHY_MAX];
     struct plan *plan = strategy_plan(&use, nf, &env, why);
-    bool good = enqueue(r, &p, &s->parts, plan, false, false, e) && decoder_wait(r->decoder, NULL, e);
+    bool good = enqueue(r, &p, &s->parts, plan, &use, false, false, e) && decoder_wait(r->decoder, NULL, e);
     plan_free(plan);
     nform_free(nf);
     return good;
@@ -177,6 +227,12 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
             output_set_lse(out, i, lse[(int64_t)query[i / p->heads.h_q] * p->heads.h_q + i % p->heads.h_q]);
         struct oracle *orc = oracle_new(p);
         struct arithmetic a = arithmetic_of(p, plan, kernel);
+        if (decoder_cards(s) > 1) { /* O of a card's part is rounded as it is stored */
+            a.merges = r->merges + (s->parallel != PARALLEL_TENSOR ? s->n_cards - 1 : 0);
+            a.partial_o = s->parallel != PARALLEL_TENSOR && dtype_size[s->dtype] < dtype_size[a.partial_o]
+                              ? s->dtype
+                              : a.partial_o;
+        }
         struct comparison c = compare_output(p, orc, out, &a);
         r->attention_worst = fmax(r->attention_worst, c.worst);
         if (c.verdict == V_FAIL)
@@ -235,7 +291,8 @@ static bool check_logits(struct decode_run *r, const struct step *s, struct err 
 bool decode_run_step(struct decode_run *r, const struct step *s, bool parts, bool keep, struct err *e)
 {
     struct problem p = decode_problem(&r->decoder->spec, s->tree, s->page_off, s->page_table);
-    return (r->filled || decode_prompts(r, s, e)) && enqueue(r, &p, &s->parts, s->plan, parts, keep, e);
+    return (r->filled || decode_prompts(r, s, e)) &&
+           enqueue(r, &p, &s->parts, s->plan, s->use, parts, keep, e);
 }
 
 bool decode_run_check(struct decode_run *r, const struct step *s, struct err *e)

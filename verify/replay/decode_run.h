@@ -28,6 +28,10 @@ struct decode_run {
     struct witness *witness; /* NULL: logits are not judged */
     struct logits_check_sum sum;
     double attention_worst; /* of layers that were checked, in bounds */
+    /* Of a step on several cards: */
+    double plan_s;     /* host: each card's part planned, since the caller set it to 0 */
+    int32_t merges;    /* longest chain of merges in a card's plan */
+    bool inapplicable; /* the strategy that failed is not for a card's part of the tree */
 };
 
 /* decoder is kept, not owned. judge: compare logits with the sequential replay (small models, never with filled). */

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* A product's queries are padded to the tensor cores' tile; a library reaches this share of the tensor peak where
  * bandwidth does not limit it (792 of 989 TFLOP/s measured on an H200, machines.def). */
@@ -22,10 +23,36 @@ static double kernel_s(const struct replay_machine *m, double bytes, double ops)
     return fmax(memory, compute) + m->coefs.launch * m->mc->launch_ns * 1e-9;
 }
 
+/* What one of the cards has of the model. */
+static struct decoder_spec card_of(const struct replay_machine *m)
+{
+    return (struct decoder_spec){.model = m->model,
+                                 .dtype = m->heads.dtype,
+                                 .n_cards = m->n_cards,
+                                 .parallel = m->parallel,
+                                 .card = m->n_cards > 1};
+}
+
+static double hops_s(const struct replay_machine *m, int32_t hops, double bytes)
+{
+    return 1e-9 * (m->mc->link_ns + hops * m->mc->hop_ns) + hops * bytes / m->mc->link_bandwidth;
+}
+
+double replay_sum_s(const struct replay_machine *m, double bytes)
+{
+    return hops_s(m, 2 * (m->n_cards - 1), bytes / m->n_cards);
+}
+
+double replay_gather_s(const struct replay_machine *m, double bytes)
+{
+    return hops_s(m, m->n_cards - 1, bytes);
+}
+
 /* Weight w of one layer times n queries. */
 static double product_s(const struct replay_machine *m, enum weight w, int64_t n)
 {
-    struct weight_spec s = model_weight(m->model, w);
+    struct decoder_spec card = card_of(m);
+    struct weight_part s = decoder_weight(&card, w);
     double rows = (double)s.rows, cols = (double)s.cols, queries = (double)n;
     double padded = (double)(ceil_div(n, PRODUCT_ROWS) * PRODUCT_ROWS);
     return kernel_s(m, (rows * cols + queries * (rows + cols)) * heads_elt_bytes(&m->heads),
@@ -41,15 +68,19 @@ static double pass_s(const struct replay_machine *m, double elements, int64_t n)
 double replay_other_s(const struct replay_machine *m, int64_t n)
 {
     const struct model *x = m->model;
-    double hidden = x->hidden, qkv = (double)(x->h_q + 2 * x->h_kv) * x->d;
+    struct decoder_spec card = card_of(m);
+    struct heads_part h = decoder_heads(&card);
+    double hidden = x->hidden, qkv = (double)(h.n_q + 2 * h.n_kv) * x->d;
     double layer = 2 * pass_s(m, 3 * hidden, n)                     /* norms: read, residual, write */
                    + product_s(m, W_QKV, n) + pass_s(m, 2 * qkv, n) /* rotation, append */
                    + product_s(m, W_O, n) + product_s(m, W_GATE_UP, n) +
-                   pass_s(m, 3.0 * x->ffn, n) /* SiLU, product */
+                   pass_s(m, 3.0 * decoder_share(&card, x->ffn), n) /* SiLU, product */
                    + product_s(m, W_DOWN, n);
+    if (m->n_cards > 1) /* the residual stream, in fp32, after O and after the MLP */
+        layer += 2 * replay_sum_s(m, 4 * hidden * (double)n);
     return x->layers * layer + pass_s(m, 2 * hidden, n) /* embedding */
            + pass_s(m, 2 * hidden, n)                   /* last norm */
-           + product_s(m, W_HEAD, n) + pass_s(m, x->vocab, n) /* the best token */;
+           + product_s(m, W_HEAD, n) + pass_s(m, decoder_share(&card, x->vocab), n) /* the best token */;
 }
 
 /* One kernel moves tokens of all layers: read and written. */
@@ -59,13 +90,72 @@ static double moves_s(const struct replay_machine *m, int64_t moves)
     return moves > 0 ? kernel_s(m, 2 * token * (double)moves, 0) : 0;
 }
 
+/* One layer's attention on a card that plans such a tree. */
+static bool card_s(const struct replay_machine *m, const struct strategy_use *use, const struct tree *t,
+                   double *s, struct err *e)
+{
+    struct decoder_spec card = card_of(m);
+    struct plan_env env = m->env;
+    char why[WHY_MAX];
+    env.heads.h_q = decoder_heads(&card).n_q;
+    env.heads.h_kv = decoder_heads(&card).n_kv;
+    struct nform *nf = nform_new(t);
+    struct plan *plan = strategy_plan(use, nf, &env, why);
+    if (plan) {
+        struct time_model c = time_model_plan(plan, &env.heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
+        *s = fmax(*s, c.latency_s);
+        time_model_free(&c);
+    }
+    plan_free(plan);
+    nform_free(nf);
+    return plan ? true : err_missing(e, "a card: %.200s", why);
+}
+
+/* The same of the slowest card, with what cards tell each other. Pages are dealt out anew at each step. */
+static bool cards_s(const struct replay_machine *m, const struct step *x, double *s, struct err *e)
+{
+    const struct tree *t = x->tree;
+    *s = 0;
+    if (m->parallel == PARALLEL_TENSOR)
+        return card_s(m, x->use, t, s, e);
+    int64_t *page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *page_off);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        page_off[i + 1] = page_off[i] + ceil_div(t->len[i], m->page_size);
+    int64_t n = page_off[t->n_nodes];
+    int32_t *page = xcalloc((size_t)n, sizeof *page);
+    for (int64_t i = 0; i < n; i++)
+        page[i] = (int32_t)i;
+    struct placement *where = placement_new(m->parallel, m->n_cards, n, n);
+    placement_advance(where, t, page_off, page, m->page_size);
+    bool good = true;
+    for (int32_t c = 0; c < m->n_cards && good; c++) {
+        struct card_view v = placement_view(where, c, t, page_off, page, m->page_size, true);
+        good = card_s(m, x->use, v.tree, s, e);
+        card_view_clear(&v);
+    }
+    placement_free(where);
+    free(page_off);
+    free(page);
+    double row = (double)m->heads.d * heads_elt_bytes(&m->heads) + 4,
+           part = (double)t->n_queries * m->heads.h_q * row; /* O and LSE */
+    *s += replay_gather_s(m, part) + kernel_s(m, part, 0);
+    return good;
+}
+
 static bool run_step(void *self, const struct step *s, struct step_times *out, struct err *e)
 {
-    (void)e;
     const struct replay_machine *m = self;
-    struct time_model c = time_model_plan(s->plan, &m->heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
+    double attention_s = 0;
+    if (m->n_cards > 1) {
+        if (!cards_s(m, s, &attention_s, e))
+            return false;
+    } else {
+        struct time_model c = time_model_plan(s->plan, &m->heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
+        attention_s = c.latency_s;
+        time_model_free(&c);
+    }
     *out = (struct step_times){
-        .attention_s = c.latency_s * m->model->layers,
+        .attention_s = attention_s * m->model->layers,
         .other_s = replay_other_s(m, s->tree->n_queries),
         .moves_s = moves_s(m, s->moved.n_moves),
         .idle_s = NAN,
@@ -73,12 +163,15 @@ static bool run_step(void *self, const struct step *s, struct step_times *out, s
         .error = NAN,
     };
     out->step_s = out->attention_s + out->other_s + out->moves_s;
-    time_model_free(&c);
     return true;
 }
 
 struct executor replay_on_machine(struct replay_machine *m)
 {
-    snprintf(m->name, sizeof m->name, "%s, simulated", m->mc->name);
+    if (m->n_cards > 1)
+        snprintf(m->name, sizeof m->name, "%d x %s, %s, simulated", m->n_cards, m->mc->name,
+                 parallel_name[m->parallel]);
+    else
+        snprintf(m->name, sizeof m->name, "%s, simulated", m->mc->name);
     return (struct executor){.name = m->name, .self = m, .run = run_step};
 }

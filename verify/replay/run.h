@@ -8,6 +8,7 @@
 #ifndef TREEATTN_VERIFY_REPLAY_RUN_H
 #define TREEATTN_VERIFY_REPLAY_RUN_H
 
+#include "sim/cards.h"
 #include "ref/model.h"
 #include "verify/io/progress.h"
 #include "verify/replay/step.h"
@@ -60,7 +61,10 @@ struct replay {
     int64_t n_pages; /* of the pool */
     int64_t
         private_kv_pages; /* more pages behind it, for storage in which every query has a copy of its path */
-    double memory;        /* bytes of the device; what is left of it after the weights is for K and V */
+    int32_t n_cards;      /* over 1: a step is spread over so many, */
+    enum parallel parallel;
+    double
+        memory; /* bytes of the device, of all cards together; what is left of it after the weights is for K and V */
     const struct executor *exec;
 };
 

@@ -8,7 +8,7 @@ bool step_new(struct step *s, const struct trace *trace, int64_t t, struct pool 
               const struct strategy_use *use, const struct plan_env *env, struct err *e)
 {
     int64_t cap = 0;
-    *s = (struct step){.t = t};
+    *s = (struct step){.t = t, .use = use};
     s->tree = trace_step(trace, t, &s->parts);
     double begin = now_s();
     s->page_off = xcalloc((size_t)s->tree->n_nodes + 1, sizeof *s->page_off);

@@ -21,7 +21,9 @@ struct step {
     int64_t *page_off;             /* [n_nodes + 1], as pool_table gives it */
     int32_t *page_table;
     struct nform *nf;
-    struct plan *plan;     /* NULL: no attention */
+    struct plan *plan; /* NULL: no attention */
+    const struct strategy_use
+        *use;              /* what cards plan their parts with, where a step is spread over several */
     char why[WHY_MAX];     /* why the strategy that was asked for a plan does not apply */
     bool check;            /* compare what comes out with exact attention */
     double pool_s, plan_s; /* host: pool and page table; normal form and plan */

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,7 @@ static bool run_plan(struct pass *ps, const struct sample *s, struct plan *p, st
     struct step step = s->step;
     step.tree = s->apart ? s->apart : step.tree;
     step.plan = p;
+    step.use = &r->use[row->use];
     step.page_off = ps->page_off;
     step.page_table = ps->page_table;
     if (!simulated(r->exec) && !start(ps, &step, row, e))
@@ -207,10 +209,18 @@ static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct 
     bool good = !s->covered ||
                 strategy == &replay_no_attention || /* what counts and runs it trusts its indices */
                 cover_check_of(p, strategy->name, e, "step %" PRId64, s->step.t);
-    good = good && run_plan(ps, s, p, row, e);
+    struct err lacks = {0};
+    bool ran = good && run_plan(ps, s, p, row, &lacks);
+    /* a part of the tree, on one of several cards, may be none for the strategy */
+    bool inapplicable = good && !ran && lacks.code == EXIT_MISSING && simulated(ps->r->exec);
+    if (inapplicable)
+        snprintf(why, WHY_MAX, "%.255s", lacks.msg);
+    else if (good && !ran && !e->code)
+        *e = lacks;
+    good = good && ran;
     kept_clear(&longer);
     kept_clear(&own);
-    return good ? 1 : -1;
+    return good ? 1 : inapplicable ? 0 : -1;
 }
 
 bool sample_run(struct pass *ps, struct sample *s)

@@ -2,10 +2,11 @@
 
 #include <cublasLt.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES = 16, ROUNDS = 3, WORKSPACE = 32 << 20 };
+enum { CANDIDATES = 16, ROUNDS = 3, WORKSPACE = 32 << 20, MOST_GPUS = 16 };
 #define WORTH_TIMING (INT64_C(1) << 22) /* elements of W */
 
 /* Functions of cuBLASLt, in the order in which they are looked up. */
@@ -23,8 +24,11 @@ enum { CANDIDATES = 16, ROUNDS = 3, WORKSPACE = 32 << 20 };
     X(cublasLtMatmulAlgoGetHeuristic)
 
 static struct {
-    cublasLtHandle_t handle;
-    void *workspace;
+    void *lib;
+    struct lt_gpu {
+        cublasLtHandle_t handle;
+        void *workspace;
+    } gpu[MOST_GPUS];
 #define X(name) __typeof__(&name) name;
     FUNCTIONS(X)
 #undef X
@@ -32,6 +36,7 @@ static struct {
 
 struct gemm {
     struct gemm_shape shape;
+    const struct lt_gpu *gpu; /* the one that was current when it was made */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t w, x, y;
     cublasLtMatmulAlgo_t algo;
@@ -39,7 +44,7 @@ struct gemm {
 
 static bool load(struct err *e)
 {
-    if (lt.handle)
+    if (lt.lib)
         return true;
     void *lib = cuda_library("libcublasLt.so", "/usr/local/cuda/lib64");
     if (!lib)
@@ -49,14 +54,33 @@ static bool load(struct err *e)
         return err_missing(e, "libcublasLt.so lacks %s", #name);
     FUNCTIONS(X)
 #undef X
-    lt.workspace = lt.workspace ? lt.workspace : gpu_alloc(WORKSPACE, e);
-    if (!lt.workspace)
-        return false;
-    if (lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS) {
-        lt.handle = NULL;
-        return err_missing(e, "cuBLASLt does not start on this GPU");
-    }
+    lt.lib = lib;
     return true;
+}
+
+static bool start(struct lt_gpu *g, struct err *e)
+{
+    g->workspace = g->workspace ? g->workspace : gpu_alloc(WORKSPACE, e);
+    if (!g->workspace || g->handle)
+        return g->workspace;
+    if (lt.cublasLtCreate(&g->handle) == CUBLAS_STATUS_SUCCESS)
+        return true;
+    g->handle = NULL;
+    return err_missing(e, "cuBLASLt does not start on this GPU");
+}
+
+/* That of the current GPU; NULL with *e set where it cannot be had. Threads of several GPUs may ask at once. */
+static const struct lt_gpu *current_gpu(struct err *e)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    int device = 0;
+    if (!cuda_ok(cudaGetDevice(&device), "device query", e))
+        return NULL;
+    CK(device < MOST_GPUS);
+    pthread_mutex_lock(&one);
+    bool good = load(e) && start(&lt.gpu[device], e);
+    pthread_mutex_unlock(&one);
+    return good ? &lt.gpu[device] : NULL;
 }
 
 static bool ok(cublasStatus_t status, const struct gemm_shape *s, struct err *e)
@@ -91,7 +115,7 @@ static int32_t candidates(struct gemm *g, cublasLtMatmulHeuristicResult_t found[
         return 0;
     lt.cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                             sizeof workspace);
-    ok(lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, g->product, g->w, g->x, g->y, g->y, wish, CANDIDATES,
+    ok(lt.cublasLtMatmulAlgoGetHeuristic(g->gpu->handle, g->product, g->w, g->x, g->y, g->y, wish, CANDIDATES,
                                          found, &n),
        &g->shape, e);
     lt.cublasLtMatmulPreferenceDestroy(wish);
@@ -148,9 +172,11 @@ static bool choose(struct gemm *g, const struct gemm_trial *t, struct err *e)
 
 struct gemm *gemm_new(const struct gemm_shape *s, const struct gemm_trial *trial, struct err *e)
 {
-    if (!load(e))
+    const struct lt_gpu *gpu = current_gpu(e);
+    if (!gpu)
         return NULL;
     struct gemm *g = xcalloc(1, sizeof *g);
+    g->gpu = gpu;
     g->shape = *s;
     if (describe(g, e) && choose(g, trial, e))
         return g;
@@ -171,10 +197,24 @@ void gemm_free(struct gemm *g)
     free(g);
 }
 
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) <= GEMM_CHOICE,
+               "a choice has room for what cuBLASLt calls serializable");
+
+void gemm_choice(const struct gemm *g, char choice[GEMM_CHOICE])
+{
+    memset(choice, 0, GEMM_CHOICE);
+    memcpy(choice, &g->algo, sizeof g->algo);
+}
+
+void gemm_take(struct gemm *g, const char choice[GEMM_CHOICE])
+{
+    memcpy(&g->algo, choice, sizeof g->algo);
+}
+
 bool gemm_run(const struct gemm *g, const void *w, const void *x, void *y, cudaStream_t stream, struct err *e)
 {
     const float one = 1, beta = g->shape.add ? 1 : 0;
-    return ok(lt.cublasLtMatmul(lt.handle, g->product, &one, w, g->w, x, g->x, &beta, y, g->y, y, g->y,
-                                &g->algo, lt.workspace, WORKSPACE, stream),
+    return ok(lt.cublasLtMatmul(g->gpu->handle, g->product, &one, w, g->w, x, g->x, &beta, y, g->y, y, g->y,
+                                &g->algo, g->gpu->workspace, WORKSPACE, stream),
               &g->shape, e);
 }

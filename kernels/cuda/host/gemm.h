@@ -31,6 +31,10 @@ struct gemm_trial {
 };
 struct gemm *gemm_new(const struct gemm_shape *s, const struct gemm_trial *trial, struct err *e);
 void gemm_free(struct gemm *g);
+/* Which of the kernels it was, for the same product on another GPU of the same model: both then give the same bits. */
+enum { GEMM_CHOICE = 64 };
+void gemm_choice(const struct gemm *g, char choice[GEMM_CHOICE]);
+void gemm_take(struct gemm *g, const char choice[GEMM_CHOICE]);
 /* Enqueues the product. W [rows][cols], x [n][cols], y [n][rows]. */
 bool gemm_run(const struct gemm *g, const void *w, const void *x, void *y, cudaStream_t stream,
               struct err *e);
