@@ -26,6 +26,10 @@
  * queries that see any of it. A part of one node has no mask. Groups of at most 32 rows have tiles of 16 and 32 rows, or of 64
  * (`tall`): wgmma multiplies those, and two teams of warps share their tokens.
  *
+ * Or the parts of a block take equally long, wherever they end (`even`). Then the few tokens of a token tree's leaves are in one group
+ * with the end of its prefix, and that group has fewer tokens than the others. By themselves they had an SM, while the others went
+ * over the prefix.
+ *
  * In a group with a mask, tokens that all queries see and tokens that some do not take turns (`turns`, interleave.h).
  *
  * Options that are not given are chosen by a model of our kernels (sim/time/treeattn_cost.h): the plan that costs least. The model
@@ -63,6 +67,11 @@ static const struct strategy_opt opts[] = {
         {"tall", -1, -1, TILE_TALLEST,
          "1: tiles of 64 rows where 32 would do; 2: where 16 would, too; 0: of 16 and 32; -1: chosen by the "
          "cost model, or, if low, high and piece are given, of 16 and 32",
+         NULL},
+    [OPT_EVEN] =
+        {"even", -1, -1, 1,
+         "1: groups of one block take equally long, wherever they end; 0: they end where nodes do; -1: "
+         "chosen by the cost model, or, if low, high and piece are given, 0",
          NULL},
     [OPT_TURNS] = {"turns", 1, 0, 1,
                    "1: tokens that all queries see and others take turns, in tiles of 64 rows and more, and "
@@ -142,12 +151,13 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
-    char chosen[128] = "";
+    char chosen[144] = "";
     if (treeattn_chooses(opt)) {
         double x[N_OPTS];
         treeattn_write_options(&best, opt, x);
-        snprintf(chosen, sizeof chosen, ": low=%.0f,high=%.0f,piece=%.0f,bundle=%.0f,trunk=%.0f,tall=%.0f",
-                 x[OPT_LOW], x[OPT_HIGH], x[OPT_PIECE], x[OPT_BUNDLE], x[OPT_TRUNK], x[OPT_TALL]);
+        snprintf(chosen, sizeof chosen,
+                 ": low=%.0f,high=%.0f,piece=%.0f,bundle=%.0f,trunk=%.0f,tall=%.0f,even=%.0f", x[OPT_LOW],
+                 x[OPT_HIGH], x[OPT_PIECE], x[OPT_BUNDLE], x[OPT_TRUNK], x[OPT_TALL], x[OPT_EVEN]);
     }
     plan_note(
         plan,

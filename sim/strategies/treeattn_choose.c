@@ -2,7 +2,7 @@
  * treeattn_choose.c - which cut and which pieces cost least, by the model of sim/time/treeattn_cost.h.
  *
  * Every bound of bundles and of blocks that could differ is tried, with and without trunks, and with each of them pieces of
- * several lengths and tiles of several heights. What the options say is not varied.
+ * several lengths and tiles of several heights, and parts of equal cost. What the options say is not varied.
  */
 #include "sim/strategies/treeattn_planner.h"
 
@@ -26,6 +26,12 @@ enum { N_SHORT = sizeof short_pieces / sizeof short_pieces[0] };
 static const int64_t bundle_pieces[] = {128, 256, 512, BUNDLE_PIECE};
 enum { N_BUNDLE_PIECES = sizeof bundle_pieces / sizeof bundle_pieces[0] };
 static const double nearly = 1.15;
+/* Parts of equal cost must be better by this factor. What prices promised below it was not there when it was measured. */
+static const double even_over = 1.005;
+/* They are tried as many as fill all SMs so many times. Unless asked for they have so many tokens at least: shorter ones took up to
+ * 1.13 of the time of others. */
+static const int waves[] = {2, 1};
+enum { N_WAVES = sizeof waves / sizeof waves[0], EVEN_LEAST = 256 };
 /* The model was not fitted to tiles of 64 rows where 16 would do, and prices them too low (kernels/ has the measurements). So they
  * must be better by this factor, and their CTAs must be one wave: in several waves they take up to 1.3 times the price. */
 static const double tallest_over = 1.07;
@@ -34,7 +40,7 @@ static const double tallest_over = 1.07;
 
 /* What the options say; ANY: nothing. */
 struct asked {
-    int64_t low, high, piece, bundle, trunk, tall;
+    int64_t low, high, piece, bundle, trunk, tall, even;
 };
 enum { ANY = -1 };
 
@@ -61,11 +67,13 @@ static struct asked asked_of(const double *opt)
                       .piece = told(opt[OPT_PIECE], 0),
                       .bundle = told(opt[OPT_BUNDLE], 0),
                       .trunk = told(opt[OPT_TRUNK], -1),
-                      .tall = told(opt[OPT_TALL], -1)};
+                      .tall = told(opt[OPT_TALL], -1),
+                      .even = told(opt[OPT_EVEN], -1)};
     if (!treeattn_chooses(opt)) { /* plans stay as they were before these options were added */
         a.bundle = a.bundle == ANY ? as_blocks(a.piece) : a.bundle;
         a.trunk = a.trunk == ANY ? 0 : a.trunk;
         a.tall = a.tall == ANY ? 0 : a.tall;
+        a.even = a.even == ANY ? 0 : a.even;
     }
     return a;
 }
@@ -81,7 +89,7 @@ static struct cut cut_of(const struct asked *a, int64_t low, int64_t high)
 static bool is_told(const struct asked *a)
 {
     return a->low != ANY && a->high != ANY && a->piece != ANY && a->bundle != ANY && a->trunk != ANY &&
-           a->tall != ANY;
+           a->tall != ANY && a->even != ANY;
 }
 
 /* ---- the cheapest -------------------------------------------------------------------------------------- */
@@ -103,6 +111,14 @@ static void enlist(struct shortlist *l, const struct choice *x)
     l->n += l->n < l->most;
     memmove(&l->at[i + 1], &l->at[i], (size_t)(l->n - 1 - i) * sizeof l->at[0]);
     l->at[i] = *x;
+}
+
+static bool has_price(const struct shortlist *l, double price)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].price == price)
+            return true;
+    return false;
 }
 
 /* ---- the bill of a plan -------------------------------------------------------------------------------- */
@@ -249,7 +265,7 @@ static void try_block_pieces(struct treeattn_planner *p, const struct asked *a, 
 {
     struct piece piece[N_PIECES];
     for (int i = 0; i < n; i++)
-        piece[i] = (struct piece){block[i], a->bundle == ANY ? as_blocks(block[i]) : a->bundle};
+        piece[i] = (struct piece){block[i], a->bundle == ANY ? as_blocks(block[i]) : a->bundle, false};
     try_pieces(p, a, piece, n, best);
 }
 
@@ -257,7 +273,7 @@ static void try_bundle_pieces(struct treeattn_planner *p, const struct asked *a,
 {
     struct piece piece[N_BUNDLE_PIECES];
     for (int i = 0; i < N_BUNDLE_PIECES; i++)
-        piece[i] = (struct piece){best->at[0].piece.block, bundle_pieces[i]};
+        piece[i] = (struct piece){best->at[0].piece.block, bundle_pieces[i], false};
     try_pieces(p, a, piece, N_BUNDLE_PIECES, best);
 }
 
@@ -269,23 +285,84 @@ static bool has(const struct treeattn_planner *p, enum block_kind kind)
     return false;
 }
 
-/* Tries the planner's blocks in the piece that is asked for, or in all. */
-static void try_cut(struct treeattn_planner *p, const struct asked *a, struct shortlist *best)
+/* CTAs of plain blocks and trunks in parts of so many tokens. */
+static int64_t ctas_in(const struct treeattn_planner *p, int64_t most)
 {
-    struct shortlist here;
+    int64_t n = 0;
+    for (const struct block *b = p->block; b < p->block + p->n_blocks; b++) {
+        int64_t nq = b->q1 - b->q0, m = treeattn_tile_rows(p, b, nq);
+        n += b->kind == BUNDLE ? 0 : ceil_div(b->shared + b->own, most) * ceil_div(nq * p->gqa, m);
+    }
+    return n * (int64_t)p->price.h_kv;
+}
+
+/* The fewest tokens of a part with which no more CTAs than `most` are needed, `longest` at most. */
+static int64_t piece_for(const struct treeattn_planner *p, int64_t longest, int64_t most)
+{
+    int64_t low = 1, high = longest;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (ctas_in(p, mid) <= most)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return high;
+}
+
+/* Tries parts of equal cost: of the piece that is asked for, or as many as fill all SMs. Unless they are asked for, only where some
+ * tokens are hidden, and so few that they join the shared ones before them. Where many are, or none, parts that end as nodes do were
+ * faster than their prices (kernels/LOG.md). */
+static void try_even(struct treeattn_planner *p, const struct asked *a, struct shortlist *best)
+{
+    struct piece piece[N_WAVES + 1];
+    int64_t longest = 1, own = 0, bundle = a->bundle == ANY ? BUNDLE_PIECE : a->bundle;
+    int n = 0;
+    for (const struct block *b = p->block; b < p->block + p->n_blocks; b++) {
+        longest = b->kind == BUNDLE ? longest : max_i64(longest, b->shared + b->own);
+        own = max_i64(own, b->own);
+    }
+    bool any = a->even == ANY;
+    if (any && (own == 0 || TREEATTN_SLIVERS * own > longest || has(p, BUNDLE)))
+        return;
+    for (int i = 0; i < N_WAVES && a->piece == ANY; i++) {
+        int64_t most = piece_for(p, longest, waves[i] * (int64_t)p->price.sms);
+        bool is_new = most > (n == 0 ? 0 : piece[n - 1].block) && most < longest;
+        if (is_new && (!any || (most >= EVEN_LEAST && TREEATTN_SLIVERS * own <= most)))
+            piece[n++] = (struct piece){most, bundle, true};
+    }
+    if (a->piece != ANY || !any)
+        piece[n++] = (struct piece){a->piece != ANY ? a->piece : longest, bundle, true};
+    if (n > 0)
+        try_pieces(p, a, piece, n, best);
+}
+
+/* What was found: plans whose parts end where nodes do, and plans with parts of equal cost. */
+struct found {
+    struct shortlist best, even;
+};
+
+/* Tries the planner's blocks in the piece that is asked for, or in all. */
+static void try_cut(struct treeattn_planner *p, const struct asked *a, struct found *found)
+{
+    struct shortlist here, *best = &found->best;
     here.most = best->most;
     here.n = 0;
-    bool any = a->piece == ANY;
-    try_block_pieces(p, a, any ? pieces : &a->piece, any ? N_PIECES : 1, &here);
-    bool is_near = best->n == 0 || here.at[0].price < nearly * best->at[0].price;
-    if (any && is_near && here.at[0].piece.block <= pieces[1]) {
-        int first = here.at[0].piece.block == pieces[0] ? 0 : 2;
-        try_block_pieces(p, a, short_pieces + first, N_SHORT - first, &here);
+    bool any = a->piece == ANY, is_near = true;
+    if (a->even != 1) {
+        try_block_pieces(p, a, any ? pieces : &a->piece, any ? N_PIECES : 1, &here);
+        is_near = best->n == 0 || here.at[0].price < nearly * best->at[0].price;
+        if (any && is_near && here.at[0].piece.block <= pieces[1]) {
+            int first = here.at[0].piece.block == pieces[0] ? 0 : 2;
+            try_block_pieces(p, a, short_pieces + first, N_SHORT - first, &here);
+        }
+        if (a->bundle == ANY && is_near && has(p, BUNDLE))
+            try_bundle_pieces(p, a, &here);
     }
-    if (a->bundle == ANY && is_near && has(p, BUNDLE))
-        try_bundle_pieces(p, a, &here);
     for (int i = 0; i < here.n; i++)
         enlist(best, &here.at[i]);
+    if (a->even != 0 && is_near)
+        try_even(p, a, &found->even);
 }
 
 /* Rows of the largest bundle, or of the largest other block; 0: there is none. */
@@ -300,7 +377,7 @@ static int64_t most_rows(const struct treeattn_planner *p, bool bundle)
 /* Tries one bound for bundles, with the bound for blocks that is asked for, or all. before: the bound for bundles that was tried
  * before, which is smaller. */
 static void try_blocks(struct treeattn_planner *p, int64_t low, int64_t before, const struct asked *a,
-                       struct shortlist *best)
+                       struct found *found)
 {
     static const int64_t highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
     const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
@@ -315,38 +392,55 @@ static void try_blocks(struct treeattn_planner *p, int64_t low, int64_t before, 
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
-        if (best->n == 0 || p->n_runs <= many)
-            try_cut(p, a, best);
+        if (found->best.n + found->even.n == 0 || p->n_runs <= many)
+            try_cut(p, a, found);
         if (a->trunk != ANY)
             continue;
         cut.trunk = TRUNK_TOKENS;
         treeattn_find_blocks(p, cut);
         if (has(p, TRUNK) && p->n_runs <= many)
-            try_cut(p, a, best);
+            try_cut(p, a, found);
     }
+}
+
+/* The last of those asked for by rank. Where bundles are cheapest, parts of equal cost are not compared with them: bundles keep long
+ * groups free of masks, and a price does not know what the mask of one group costs the others of its kernel. */
+static struct choice best_of(struct found *found)
+{
+    struct shortlist *best = &found->best;
+    bool bundles = best->n > 0 && best->at[0].cut.low > 0, none = best->n == 0;
+    for (int i = 0; i < found->even.n && !bundles; i++) {
+        struct choice x = found->even.at[i];
+        if (has_price(best, x.price)) /* the same plan */
+            continue;
+        x.price *= none ? 1 : even_over;
+        enlist(best, &x);
+    }
+    return best->at[best->n - 1];
 }
 
 struct choice treeattn_choose(struct treeattn_planner *p, const double *opt)
 {
     static const int64_t lows[] = {0, 16, 32, 64};
     struct asked a = asked_of(opt);
-    struct shortlist best;
-    best.most = (int)opt[OPT_RANK];
-    best.n = 0;
+    struct found found;
+    found.best.most = found.even.most = (int)opt[OPT_RANK];
+    found.best.n = found.even.n = 0;
     if (is_told(&a))
-        enlist(&best, &(struct choice){.cut = cut_of(&a, a.low, max_i64(a.high, a.low)),
-                                       .piece = {a.piece, a.bundle}});
+        enlist(&found.best, &(struct choice){.cut = cut_of(&a, a.low, max_i64(a.high, a.low)),
+                                             .piece = {a.piece, a.bundle, a.even == 1}});
     else if (a.low != ANY)
-        try_blocks(p, a.low, -1, &a, &best);
+        try_blocks(p, a.low, -1, &a, &found);
     for (size_t i = 0; i < sizeof lows / sizeof lows[0] && a.low == ANY; i++)
         if (lows[i] == 0 || lows[i] >= p->gqa)
-            try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
-    if (best.n == 0) { /* the low asked for is no smaller than any bound of blocks */
+            try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &found);
+    if (found.best.n + found.even.n == 0) { /* the low asked for is no smaller than any bound of blocks */
         treeattn_find_blocks(p, cut_of(&a, a.low, max_i64(a.low, TILE_MAX)));
-        try_cut(p, &a, &best);
+        try_cut(p, &a, &found);
     }
-    treeattn_find_blocks(p, best.at[best.n - 1].cut);
-    return best.at[best.n - 1];
+    struct choice chosen = best_of(&found);
+    treeattn_find_blocks(p, chosen.cut);
+    return chosen;
 }
 
 struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt)
@@ -367,6 +461,7 @@ void treeattn_write_options(const struct choice *x, const double *opt, double *c
     chosen[OPT_BUNDLE] = (double)x->piece.bundle;
     chosen[OPT_TRUNK] = (double)x->cut.trunk;
     chosen[OPT_TALL] = x->cut.tall;
+    chosen[OPT_EVEN] = x->piece.even;
     chosen[OPT_TURNS] = opt[OPT_TURNS];
     chosen[OPT_RANK] = 1;
 }

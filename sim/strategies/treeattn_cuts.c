@@ -6,9 +6,8 @@
 #include "sim/strategies/treeattn_planner.h"
 
 enum {
-    BLOCK_UNIT = 64,  /* tokens, in which parts of one node are counted, of a plain block or trunk, */
-    BUNDLE_UNIT = 16, /* and of a bundle */
-    SLIVERS = 4       /* fewer tokens than a piece over this are no part of their own */
+    BLOCK_UNIT = 64, /* tokens, in which parts of one node are counted, of a plain block or trunk, */
+    BUNDLE_UNIT = 16 /* and of a bundle */
 };
 
 /* From the first query that sees one of the runs to the last. With windows neither those of the first run nor those of the last
@@ -92,7 +91,7 @@ static int64_t last_cut(const struct parts *p)
  * inside the node, at multiples of `unit` from its begin. */
 static void cut_long(struct parts *p, int64_t begin, int64_t end, int64_t most, int64_t unit)
 {
-    int64_t first = last_cut(p), n = end - first, parts = ceil_div(n, most + most / SLIVERS);
+    int64_t first = last_cut(p), n = end - first, parts = ceil_div(n, most + most / TREEATTN_SLIVERS);
     for (int64_t i = 1; i < parts; i++) {
         int64_t at = begin + ((first + n * i / parts - begin + unit / 2) / unit) * unit;
         if (at > last_cut(p) && at < end)
@@ -130,10 +129,11 @@ static void cut_short(struct parts *p, const struct run *run, int64_t r0, int64_
 static void find_parts(struct parts *p, const struct sel *sel, int64_t shared, int64_t most, int64_t unit)
 {
     p->n = 0;
-    int64_t at = 0, sliver = ceil_div(most, SLIVERS);
+    int64_t at = 0, sliver = ceil_div(most, TREEATTN_SLIVERS);
     for (int64_t r = 0, end; r < sel->n_runs && sel->n_kv > most; r = end) {
         int64_t begin = at, last = r < shared ? shared : sel->n_runs;
-        if (r == shared && begin >= sliver && begin > last_cut(p) && sel->n_kv > most + most / SLIVERS)
+        if (r == shared && begin >= sliver && begin > last_cut(p) &&
+            sel->n_kv > most + most / TREEATTN_SLIVERS)
             cut_at(p, begin);
         for (end = r; end < last && 2 * (sel->run[end].end - sel->run[end].begin) <= most; end++)
             at += sel->run[end].end - sel->run[end].begin;
@@ -154,8 +154,63 @@ static void find_parts(struct parts *p, const struct sel *sel, int64_t shared, i
     cut_at(p, sel->n_kv);
 }
 
+/* A block that is seen, and what its tokens cost, in tokens that all of its queries see. */
+struct costs {
+    const struct seen *seen;
+    int32_t nq; /* queries of the block */
+    struct tile_weight of;
+};
+
+static bool is_hidden(const struct costs *c, int64_t r)
+{
+    return c->seen->by[r].end - c->seen->by[r].begin < c->nq;
+}
+
+static double cost_of_run(const struct costs *c, int64_t r)
+{
+    double n = (double)(c->seen->sel.run[r].end - c->seen->sel.run[r].begin);
+    return is_hidden(c, r) ? c->of.run + c->of.hidden * n : n;
+}
+
+/* Cuts the tokens into so many parts of about the same cost. Cuts are at multiples of `unit` tokens from the begin of a node, or at its
+ * end. */
+static void find_even_parts(struct parts *p, const struct costs *c, int64_t n, int64_t unit)
+{
+    const struct sel *sel = &c->seen->sel;
+    double left = 0, before = 0; /* of the parts that are not ended; of these, up to run r */
+    p->n = 0;
+    for (int64_t r = 0; r < sel->n_runs; r++)
+        left += cost_of_run(c, r);
+    for (int64_t r = 0, begin = 0; r < sel->n_runs && n > 1;) {
+        int64_t len = sel->run[r].end - sel->run[r].begin;
+        double of_run = cost_of_run(c, r), each = of_run / (double)len, even = left / (double)n;
+        if (before + of_run < even) {
+            before += of_run;
+            begin += len;
+            r++;
+            continue;
+        }
+        int64_t at = ((int64_t)((even - before) / each) + unit / 2) / unit * unit;
+        at = begin + min_i64(at, len);
+        if (at > last_cut(p) && at < sel->n_kv)
+            cut_at(p, at);
+        double done = before + each * (double)(at - begin);
+        left -= done;
+        before -= done; /* of run r, what lies behind the cut counts again */
+        n--;
+    }
+    cut_at(p, sel->n_kv);
+}
+
 void treeattn_find_parts(struct treeattn_planner *p, const struct block *b, const struct piece *piece)
 {
+    if (piece->even && b->kind != BUNDLE) {
+        int32_t nq = b->q1 - b->q0, m = treeattn_tile_rows(p, b, nq);
+        struct costs c = {.seen = &p->seen, .nq = nq, .of = tile_weight(m)};
+        find_even_parts(&p->parts, &c, ceil_div(p->seen.sel.n_kv, piece->block),
+                        m < TILE_TEAM_ROWS ? BUNDLE_UNIT : BLOCK_UNIT);
+        return;
+    }
     find_parts(&p->parts, &p->seen.sel, p->seen.n_shared, b->kind == BUNDLE ? piece->bundle : piece->block,
                b->kind == BUNDLE ? BUNDLE_UNIT : BLOCK_UNIT);
 }

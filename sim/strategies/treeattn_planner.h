@@ -20,11 +20,12 @@
 extern "C" {
 #endif
 
-enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_TURNS, OPT_RANK, N_OPTS };
+enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_EVEN, OPT_TURNS, OPT_RANK, N_OPTS };
 
 enum {
     TREEATTN_MOST_TOKENS = 1 << 30, /* that an option can say */
-    TREEATTN_MOST_RANKS = 32        /* plans between which measuring may decide */
+    TREEATTN_MOST_RANKS = 32,       /* plans between which measuring may decide */
+    TREEATTN_SLIVERS = 4            /* fewer tokens than a piece over this join others */
 };
 
 /* ---- blocks (treeattn_blocks.c) ------------------------------------------------------------------------ */
@@ -57,9 +58,11 @@ struct cut {
     int tall;          /* as in tile_bill_tall */
 };
 
-/* Tokens of a part, at most: of a plain block or a trunk, and of a bundle. */
+/* Tokens of a part, at most: of a plain block or a trunk, and of a bundle. even: parts of plain blocks and trunks take equally long,
+ * wherever they end, and have at most `block` tokens on average. */
 struct piece {
     int64_t block, bundle;
+    bool even;
 };
 
 /* A block as a selection, with the queries that see each of its runs. */

@@ -65,6 +65,14 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
 static const enum tile_kind kind_of[] = {
     [4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS}; /* by tile_shift */
 
+struct tile_weight tile_weight(int32_t m)
+{
+    /* tiles of 64 rows with a mask are shared out to two teams */
+    enum tile_kind kind = m == TILE_TEAM_ROWS ? TWO_TEAMS : kind_of[tile_shift(m)];
+    const struct tile_kind_coefs *c = &tile_coefs.of[kind];
+    return (struct tile_weight){.hidden = c->waiting_hidden / c->waiting, .run = c->waiting_run / c->waiting};
+}
+
 static double tiles_of(int64_t rows, int shift)
 {
     return (double)((rows + (1 << shift) - 1) >> shift);

@@ -124,6 +124,12 @@ enum { TILE_TEAM_ROWS = 64 }; /* rows of a warpgroup, which passes over what non
 /* Rows of the smallest tile for so many rows: a power of two, TILE_MIN to TILE_MAX. */
 int32_t tile_rows(int64_t rows);
 
+/* What the longest CTA takes for a token that some of its rows do not see, and for a run of such tokens, in tokens that all see. */
+struct tile_weight {
+    double hidden, run;
+};
+struct tile_weight tile_weight(int32_t m);
+
 /* Which tiles have as many rows as a team instead of fewer: 0: none, 1: those of 32 rows, TILE_TALLEST: those of 16, too. */
 enum { TILE_TALLEST = 2 };
 int32_t tile_tall_rows(int32_t m, int tall);

@@ -46,9 +46,10 @@ TEST(a_bill_is_that_of_its_plan)
         int32_t gqa = heads_gqa(&env.heads);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
         static const char *const others[] = {"",        ",trunk=16", ",bundle=48",
-                                             ",tall=1", ",tall=2",   ",trunk=100,tall=1,bundle=2000"};
+                                             ",tall=1", ",tall=2",   ",trunk=100,tall=1,bundle=2000,even=1",
+                                             ",even=1"};
         struct strategy_use u =
-            use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 6]);
+            use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 7]);
         char why[WHY_MAX];
         AUTO(plan) p = strategy_plan(&u, nf, &env, why);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);
