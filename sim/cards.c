@@ -10,8 +10,10 @@ bool cards_heads(const struct heads *h, enum parallel way, int32_t n, int32_t ra
 {
     CK(n >= 1 && n <= CARDS_MOST && rank >= 0 && rank < n);
     if (h->h_q % n != 0 || (h->h_kv % n != 0 && n % h->h_kv != 0))
-        return err_missing(e, "%d query heads on %d KV heads cannot be dealt out evenly to %d cards", h->h_q,
-                           h->h_kv, n);
+        return err_missing(e,
+                           "%d query heads on %d KV heads cannot be dealt out evenly to %d cards (expected a divisor of "
+                           "the query heads that divides the KV heads or is a multiple of them)",
+                           h->h_q, h->h_kv, n);
     *out = (struct heads_part){.n_q = h->h_q, .n_kv = h->h_kv};
     if (way == PARALLEL_TENSOR)
         *out = (struct heads_part){.q0 = rank * (h->h_q / n),
@@ -19,6 +21,16 @@ bool cards_heads(const struct heads *h, enum parallel way, int32_t n, int32_t ra
                                    .kv0 = (int32_t)((int64_t)rank * h->h_kv / n),
                                    .n_kv = h->h_kv > n ? h->h_kv / n : 1};
     return true;
+}
+
+bool cards_model(const struct model *m, int32_t n, struct err *e)
+{
+    if (m->h_q % n == 0 && m->ffn % n == 0 && m->vocab % n == 0)
+        return true;
+    return err_missing(e,
+                       "%s: %d query heads, %d columns of the MLP and %d words cannot be dealt out evenly to %d cards "
+                       "(expected a divisor of all three)",
+                       m->name, m->h_q, m->ffn, m->vocab, n);
 }
 
 /* ---- which page is where ------------------------------------------------------------------------------ */

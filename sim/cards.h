@@ -19,6 +19,7 @@
 #define TREEATTN_SIM_CARDS_H
 
 #include "ref/heads.h"
+#include "ref/model.h"
 #include "ref/tree.h"
 
 #ifdef __cplusplus
@@ -38,6 +39,9 @@ struct heads_part {
  * a divisor of it. */
 bool cards_heads(const struct heads *h, enum parallel way, int32_t n, int32_t rank, struct heads_part *out,
                  struct err *e);
+
+/* False with *e set where query heads, columns of the MLP or words of a model cannot be dealt out evenly to n cards. */
+bool cards_model(const struct model *m, int32_t n, struct err *e);
 
 /* ---- pages on cards: every way but PARALLEL_TENSOR ----------------------------------------------------- */
 

@@ -161,12 +161,8 @@ static bool check_split(const struct decoder_spec *s, struct err *e)
         return err_set(e, "%d cards (expected at most %d)", s->n_cards, CARDS_MOST);
     if (s->graph)
         return err_set(e, "a step as one CUDA graph is for one card (expected no graph)");
-    if (m->h_q % s->n_cards != 0 || m->ffn % s->n_cards != 0 || m->vocab % s->n_cards != 0)
-        return err_missing(
-            e,
-            "%s: %d query heads, %d columns of the MLP and %d words cannot be dealt out evenly "
-            "to %d cards",
-            m->name, m->h_q, m->ffn, m->vocab, s->n_cards);
+    if (!cards_model(m, s->n_cards, e))
+        return false;
     return s->parallel != PARALLEL_TENSOR || cards_heads(&heads, s->parallel, s->n_cards, 0, &part, e);
 }
 

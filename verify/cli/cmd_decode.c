@@ -81,6 +81,8 @@ static bool settle(struct decode_args *a, struct strategy_use **use, struct err 
         return false;
     if (j->time && a->tree.src.kind != SRC_TRACE)
         return err_set(e, "decode: --time: no trace given (expected --trace SPEC)");
+    if (j->gpus == 1 && j->parallel != PARALLEL_TENSOR)
+        return err_set(e, "decode: --parallel says how a step is spread over GPUs (expected --gpus N)");
     if (j->gpus > 1 && (j->graph || j->gaps))
         return err_set(e, "decode: --graph and --gaps are of one GPU (expected no --gpus)");
     if (j->gaps && !j->time)

@@ -125,6 +125,8 @@ static bool settle(struct replay_args *a, struct err *e)
         return err_set(e, "--resume needs a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
+    if (a->gpus == 1 && a->parallel != PARALLEL_TENSOR)
+        return err_set(e, "--parallel says how a step is spread over GPUs (expected --gpus N)");
     if (a->graph && a->gpus > 1)
         return err_set(e, "--graph is of one GPU (expected no --gpus)");
     if ((a->check || a->decoder || a->graph) && a->machine)
@@ -162,12 +164,8 @@ struct ground {
 static bool cards_can(const struct replay *r, struct err *e)
 {
     struct heads_part part;
-    const struct model *m = r->model;
-    if (r->n_cards == 1)
-        return true;
-    if (m->h_q % r->n_cards != 0 || m->ffn % r->n_cards != 0 || m->vocab % r->n_cards != 0)
-        return err_missing(e, "%s cannot be dealt out evenly to %d cards", m->name, r->n_cards);
-    return cards_heads(&r->env.heads, r->parallel, r->n_cards, 0, &part, e);
+    return r->n_cards == 1 ||
+           (cards_model(r->model, r->n_cards, e) && cards_heads(&r->env.heads, r->parallel, r->n_cards, 0, &part, e));
 }
 
 static bool set_up_machine(const struct replay_args *a, struct replay_run *run, struct ground *g,
