@@ -305,7 +305,7 @@ TEST(schedules_of_many_cases_are_efficient)
 /* The same by equal parts, handed out once: they would not do. */
 TEST(equal_parts_are_not_efficient)
 {
-    const int64_t n = 1000000, ranks = 256, slow = 64;
+    const int64_t n = fewer(100000, 1000000), ranks = 256, slow = 64;
     double useful = 0, longest = 0;
     for (int64_t r = 0, i = 0; r < ranks; r++) {
         double part = 0;
