@@ -25,8 +25,7 @@ def cudnn_paged(c):
     graph = cudnn.pygraph(
         io_data_type=kind, intermediate_data_type=cudnn.data_type.FLOAT, compute_data_type=cudnn.data_type.FLOAT, handle=handle
     )
-    own = torch.arange(most, device="cuda")[None] * page < c.seq_lens[:, None]  # behind it a row of the table is junk
-    table = torch.where(own, c.block_table, 0).to(torch.int32).view(n, 1, most, 1)
+    table = treeattn.block_table(c).view(n, 1, most, 1)
     lens, ones = c.seq_lens.to(torch.int32).view(n, 1, 1, 1), torch.ones(n, 1, 1, 1, dtype=torch.int32, device="cuda")
     q, o = c.q.view(n, h, 1, d), torch.empty(n, h, 1, d, dtype=c.q.dtype, device="cuda")
     k, v = (x.transpose(1, 2) for x in (c.k, c.v))  # [pages, KV heads, page, d], as they lie

@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../verify/child"))
 import treeattn
 
-folder, deft = os.environ.get("FASTTREE"), os.environ.get("FASTTREE_DEFT") == "1"
+deft = os.environ.get("FASTTREE_DEFT") == "1"
 
 
 def tree_of(c, node_class):
@@ -59,12 +59,8 @@ def tree_of(c, node_class):
     head_dims=(64, 128), ratios=(1, 2, 4, 8, 16), lse="none", probability="input", merge_chain=4096, max_pairs=2e9, max_queries=4096,
 )
 def fasttree(c):
-    if not folder:
-        raise treeattn.Unsupported("FASTTREE does not say where fasttree.py is")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
     torch, ratio = treeattn.need("torch"), c.heads // c.kv_heads
-    nodes, slots = tree_of(c, treeattn.need("kv_tree_simple").KVTreeNode)
+    nodes, slots = tree_of(c, treeattn.need("kv_tree_simple", "FASTTREE").KVTreeNode)
     slots = torch.tensor(slots, dtype=torch.int32, device=c.q.device)
     k, v = (x.reshape(-1, c.kv_heads, c.head_dim) for x in (c.k, c.v))
     q_tiles, kv_tiles, o = [64 // ratio, 16 // ratio], [32, 32], torch.empty_like(c.q)

@@ -10,21 +10,13 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../verify/child"))
 import treeattn
 
-folder = os.environ.get("FLASH_ATTENTION_3")
-
 
 @treeattn.kernel(
     view="block_table", array="torch", device="cuda", dtypes=("f16", "bf16"), head_dims=(64, 128, 256),
     empty_lse="+inf", probability="input", max_pairs=2e9,
 )
 def flash_attention_3(c):
-    if not folder:
-        raise treeattn.Unsupported("FLASH_ATTENTION_3 does not say where flash_attn_interface.py is")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    fa3, torch = treeattn.need("flash_attn_interface"), treeattn.need("torch")
-    most = torch.arange(c.block_table.shape[1], device=c.q.device) * c.page_size
-    table = torch.where(most[None] < c.seq_lens[:, None], c.block_table, 0)  # behind that a row is junk
+    fa3, table = treeattn.need("flash_attn_interface", "FLASH_ATTENTION_3"), treeattn.block_table(c)
 
     def launch():
         o, lse = fa3.flash_attn_with_kvcache(

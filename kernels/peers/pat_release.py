@@ -12,27 +12,18 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../verify/child"))
 import treeattn
 
-folder = os.environ.get("PAT")
-
 
 @treeattn.kernel(
     view="block_table", array="torch", device="cuda", dtypes=("f16", "bf16"), head_dims=(64, 128), ratios=(1, 2, 4, 8),
     page_sizes=(16, 32, 64, 128), lse="none", probability="input", merge_chain=32, max_pairs=2e9,
 )
 def pat(c):
-    if not folder:
-        raise treeattn.Unsupported("PAT does not say where prefix_attn is")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    torch = treeattn.need("torch")
-    release = treeattn.need("prefix_attn._prefix_attn")
+    torch, release = treeattn.need("torch"), treeattn.need("prefix_attn._prefix_attn", "PAT")
     lens = c.seq_lens.tolist()
     if not all(lens):
         raise treeattn.Unsupported("a query sees nothing")
-    most = torch.arange(c.block_table.shape[1], device=c.q.device) * c.page_size
-    table = torch.where(most[None] < c.seq_lens[:, None], c.block_table, 0).to(torch.int32).cpu()  # behind that a row is junk
     tree, o = release.PrefixTreeCPP(c.page_size), torch.empty_like(c.q)[:, None]
-    tree.build_radix_tree(lens, table)
+    tree.build_radix_tree(lens, treeattn.block_table(c).cpu())
     tree.pack_schedule(None, c.heads // c.kv_heads, c.kv_heads)
     tree.kernel_info.to_gpu(c.q.device)
 

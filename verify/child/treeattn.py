@@ -52,8 +52,13 @@ class Unsupported(Exception):
     pass
 
 
-def need(name):
-    """The module of that name; without it no case is supported."""
+def need(name, folder=None):
+    """The module of that name; without it no case is supported. folder: the environment variable that says in which folder it is."""
+    at = os.environ.get(folder) if folder else None
+    if folder and not at:
+        raise Unsupported("%s does not say where %s is" % (folder, name))
+    if at and at not in sys.path:
+        sys.path.insert(0, at)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
@@ -284,6 +289,14 @@ def levels(c):
         x.kv_indices, x.last_page_len = c.kv_indices[base : base + count], c.last_page_len[at[i] : at[i + 1]]
         base += count
         yield x
+
+
+def block_table(c):
+    """Of view "block_table" in torch: the table, with page 0 where a row is junk, behind its query's last page."""
+    import torch
+
+    first = torch.arange(c.block_table.shape[1], device=c.block_table.device) * c.page_size
+    return torch.where(first[None] < c.seq_lens[:, None], c.block_table, 0).to(torch.int32)
 
 
 def dense(c, least):
