@@ -333,9 +333,9 @@ static void mean_points(struct figure *f, const struct means *m, const char *at)
 
 enum { N_SETS = 3 };
 
-/* Of a series (NULL: the fastest) on every tree of a set. limit: x are no times, but times over floor + chain. */
+/* Of a series (NULL: the fastest) on every tree of a set. ratios: x are no times, but times over something already. */
 static void mean_set(struct means *m, const struct times *x, const struct times *floors, const char *series,
-                     bool limit)
+                     bool ratios)
 {
     int32_t i = series ? times_series(x, series) : -1;
     for (int32_t h = 0; h < x->n_heads; h++) {
@@ -345,7 +345,7 @@ static void mean_set(struct means *m, const struct times *x, const struct times 
             for (int32_t s = 0; !series && s < x->n_series; s++)
                 us = fmin(us, x->us[s][h][t]);
             if (!isnan(us) && !isnan(floor_us))
-                mean_add(m, class_of(floor_us), limit ? us : us / floor_us);
+                mean_add(m, class_of(floor_us), ratios ? us : us / floor_us);
         }
     }
 }
@@ -390,27 +390,27 @@ static void live_panel(struct figure *f)
     double nearest = INFINITY;
     int n = 0;
     add_panel(f, "released kernels in one run with ours", BARS, LOG_Y, "", "time / treeattn's");
-    for (int i = 0; i < (int)(sizeof files / sizeof *files); i++)
+    for (int i = 0; i < (int)(sizeof files / sizeof *files); i++) {
+        struct times over[N_SETS], floors[N_SETS];
+        for (int k = 0; k < N_SETS; k++) {
+            times_measured(f, files[i], set[k][0], "time_us", &over[k]);
+            times_measured(f, files[i], set[k][0], "floor_us", &floors[k]);
+            times_divide(&over[k], "treeattn");
+        }
         for (int c = 0; c < (int)(sizeof child / sizeof *child); c++) {
             struct means mean = {0};
             for (int k = 0; k < N_SETS; k++) {
-                struct times us, floors;
-                times_measured(f, files[i], set[k][0], "time_us", &us);
-                times_measured(f, files[i], set[k][0], "floor_us", &floors);
-                int32_t ours = times_series(&us, "treeattn"), theirs = times_series(&us, child[c][0]);
-                for (int32_t h = 0; ours >= 0 && theirs >= 0 && h < us.n_heads; h++)
-                    for (int32_t t = 0; t < us.n_trees; t++) {
-                        double ratio = us.us[theirs][h][t] / us.us[ours][h][t];
-                        if (isnan(ratio))
-                            continue;
-                        mean_add(&mean, class_of(floors.us[ours][h][t]), ratio);
-                        nearest = fmin(nearest, ratio);
-                        n++;
-                    }
+                struct ratio r = times_ratio(&over[k], child[c][0], "treeattn", NULL, 1, over[k].n_trees);
+                if (r.n == 0)
+                    continue;
+                nearest = fmin(nearest, r.least);
+                n += r.n;
+                mean_set(&mean, &over[k], &floors[k], child[c][0], true);
             }
             if (mean.n[0] + mean.n[1] + mean.n[2] > 0)
                 mean_points(f, &mean, child[c][1]);
         }
+    }
     check_trend(f, nearest > 1, "no released kernel that ran beside treeattn is faster: of %d rows the nearest takes %.4g of its time",
                 n, nearest);
 }

@@ -46,6 +46,16 @@ void times_drop(struct times *x, const char *series)
     memmove(x->us[s], x->us[last], sizeof x->us[s]);
 }
 
+void times_divide(struct times *x, const char *series)
+{
+    int32_t by = times_series(x, series);
+    for (int32_t i = 0; i < MAX_HEADS * MAX_TREES && by >= 0; i++) {
+        double one = x->us[by][i / MAX_TREES][i % MAX_TREES];
+        for (int32_t s = 0; s < x->n_series; s++)
+            x->us[s][i / MAX_TREES][i % MAX_TREES] /= one;
+    }
+}
+
 /* Strings live as long as the figure. */
 static double *cell_of(struct figure *f, struct times *x, const char *series, const char *heads, double tree)
 {

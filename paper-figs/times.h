@@ -31,6 +31,8 @@ void times_cuda_core(struct figure *f, const char *set, struct times *x);
 /* Number of a series, or of heads; -1. */
 int32_t times_series(const struct times *x, const char *series);
 int32_t times_heads(const struct times *x, const char *heads);
+/* Every time becomes that over the series' own on the same tree and head count. */
+void times_divide(struct times *x, const char *series);
 /* Without that series, if it is there. */
 void times_drop(struct times *x, const char *series);
 
