@@ -213,15 +213,22 @@ int32_t decoder_card_problems(struct decoder *d, const struct problem *p,
     return is_split(x) ? x->n : 1;
 }
 
+/* The card's own slot for one of the pool, the tree being split; -1: another card has its page. */
+static int64_t local_slot(const struct cards *x, int32_t card, int64_t slot)
+{
+    int32_t size = x->base.spec.page_size;
+    int32_t page = placement_local(x->placement, card, (int32_t)(slot / size));
+    return page < 0 ? -1 : (int64_t)page * size + slot % size;
+}
+
 /* Where the card keeps K and V of query q's own token: in its page, or, if another card has that, where nobody looks. */
 static int64_t own_slot(const struct card *c, int64_t slot, int32_t q)
 {
     const struct cards *x = c->all;
-    int32_t size = c->spec.page_size;
     if (!is_split(x))
         return slot;
-    int32_t page = placement_local(x->placement, c->rank, (int32_t)(slot / size));
-    return page < 0 ? x->room * size + q : (int64_t)page * size + slot % size;
+    int64_t own = local_slot(x, c->rank, slot);
+    return own < 0 ? x->room * c->spec.page_size + q : own;
 }
 
 static bool do_step(struct card *c, void *arg, struct err *e)
@@ -303,13 +310,6 @@ struct moves {
     int64_t token;
     bool write;
 };
-
-static int64_t local_slot(const struct cards *x, int32_t card, int64_t slot)
-{
-    int32_t size = x->base.spec.page_size;
-    int32_t page = placement_local(x->placement, card, (int32_t)(slot / size));
-    return page < 0 ? -1 : (int64_t)page * size + slot % size;
-}
 
 static bool do_cross(struct card *c, void *arg, struct err *e)
 {

@@ -16,7 +16,6 @@
 #include "kernels/decode/nccl.h"
 #include "kernels/cuda/host/upload.h"
 #include "kernels/decode/decode.h"
-#include "kernels/decode/link.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -771,7 +770,6 @@ static bool put(struct decoder *base, int32_t layer, int64_t slot, const void *k
 static bool join(struct cards_link *link, int32_t rank, struct err *e)
 {
     int here = 0;
-    _Static_assert((int)LINK_ID == (int)NCCL_ID, "the link keeps NCCL's name of the group");
     if (!cuda_ok(cudaGetDeviceCount(&here), "device query", e))
         return false;
     if (link->n > here)

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { LINK_ID = 128 };
+enum { LINK_ID = 128 }; /* bytes, as NCCL has them */
 
 struct cards_link {
     int32_t n;
@@ -19,7 +19,7 @@ struct cards_link {
     int64_t round;
     bool broken; /* a card has failed: no others wait for it any more */
     const void *at[CARDS_MOST];
-    char id[LINK_ID];       /* of a group of GPUs */
+    char id[LINK_ID];       /* NCCL's name of a group of GPUs */
     void *card[CARDS_MOST]; /* what a type keeps of each card */
 };
 void link_open(struct cards_link *l, int32_t n);

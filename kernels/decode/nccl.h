@@ -7,14 +7,14 @@
 #define TREEATTN_KERNELS_DECODE_NCCL_H
 
 #include "kernels/cuda/host/device.h"
+#include "kernels/decode/link.h"
 
-enum { NCCL_ID = 128 };
 /* A name for a group of GPUs, made by one of them. False with EXIT_MISSING where there is no NCCL. */
-bool nccl_name(char id[NCCL_ID], struct err *e);
+bool nccl_name(char id[LINK_ID], struct err *e);
 
 struct nccl; /* a GPU's place in a group */
 /* The current GPU becomes number `rank` of n; waits for the others. NULL with *e set. */
-struct nccl *nccl_join(const char id[NCCL_ID], int32_t n, int32_t rank, struct err *e);
+struct nccl *nccl_join(const char id[LINK_ID], int32_t n, int32_t rank, struct err *e);
 /* broken: others may never do what this one waits for. */
 void nccl_leave(struct nccl *x, bool broken);
 

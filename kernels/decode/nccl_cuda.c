@@ -7,7 +7,7 @@
 /* Of NCCL's nccl.h. */
 typedef struct ncclComm *ncclComm_t;
 typedef struct {
-    char internal[NCCL_ID];
+    char internal[LINK_ID];
 } ncclUniqueId;
 enum { NCCL_INT8 = 0, NCCL_FLOAT32 = 7, NCCL_SUM = 0, NCCL_SUCCESS = 0 };
 
@@ -54,7 +54,7 @@ static bool ok(int status, const char *what, struct err *e)
     return status == NCCL_SUCCESS || err_set(e, "NCCL: %s: %s", what, lib.ncclGetErrorString(status));
 }
 
-bool nccl_name(char id[NCCL_ID], struct err *e)
+bool nccl_name(char id[LINK_ID], struct err *e)
 {
     static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
     setenv("NCCL_NVLS_ENABLE", "0", 1);
@@ -64,7 +64,7 @@ bool nccl_name(char id[NCCL_ID], struct err *e)
     return good && ok(lib.ncclGetUniqueId((ncclUniqueId *)id), "a name", e);
 }
 
-struct nccl *nccl_join(const char id[NCCL_ID], int32_t n, int32_t rank, struct err *e)
+struct nccl *nccl_join(const char id[LINK_ID], int32_t n, int32_t rank, struct err *e)
 {
     struct nccl *x = xcalloc(1, sizeof *x);
     x->rank = rank;

@@ -167,6 +167,17 @@ TEST(accepted_tokens_move_and_decode_on)
     logits_check_free(witness);
 }
 
+/* All steps are within their bounds, and most best tokens are beyond doubt. */
+static void arrives(struct trip *trip)
+{
+    struct witness *witness = NULL;
+    struct logits_check_sum sum;
+    MUST(travel, trip, &witness, &sum);
+    ck_assert_msg(sum.worst < 1 && sum.greedy > sum.queries / 2, "%g, %lld of %lld", sum.worst,
+                  (long long)sum.greedy, (long long)sum.queries);
+    logits_check_free(witness);
+}
+
 LOOP_TEST(other_shapes_types_and_pages, 4)
 {
     static const struct {
@@ -178,16 +189,11 @@ LOOP_TEST(other_shapes_types_and_pages, 4)
                  {"tiny-qwen", "radix-attention", DT_F64, 1},
                  {"tiny-mha", "hydragen-tree", DT_F32, 7}};
     struct trip trip = trip_of(&branching);
-    struct witness *witness = NULL;
-    struct logits_check_sum sum;
     trip.model = other[_i].model;
     trip.strategy = other[_i].strategy;
     trip.dtype = other[_i].dtype;
     trip.page_size = other[_i].page_size;
-    MUST(travel, &trip, &witness, &sum);
-    ck_assert_msg(sum.greedy > sum.queries / 2, "%lld of %lld", (long long)sum.greedy,
-                  (long long)sum.queries);
-    logits_check_free(witness);
+    arrives(&trip);
 }
 
 /* Steps spread over cards, in every way: heads, with a KV head for each card and for several; parts of the tree, whose tokens move
@@ -212,18 +218,13 @@ LOOP_TEST(cards_decode_as_a_sequence_alone, 9)
     if (in_a_hurry() && !on[_i].moves)
         return;
     struct trip trip = trip_of(on[_i].moves ? &speculative : &branching);
-    struct witness *witness = NULL;
-    struct logits_check_sum sum;
     trip.model = on[_i].model;
     trip.strategy = on[_i].strategy;
     trip.n_cards = on[_i].cards;
     trip.parallel = on[_i].parallel;
     trip.dtype = on[_i].dtype;
     trip.steps = 2;
-    MUST(travel, &trip, &witness, &sum);
-    ck_assert_msg(sum.worst < 1 && sum.greedy > sum.queries / 2, "%g, %lld of %lld", sum.worst,
-                  (long long)sum.greedy, (long long)sum.queries);
-    logits_check_free(witness);
+    arrives(&trip);
 }
 
 /* What does not divide evenly is refused in a sentence. */
