@@ -36,10 +36,9 @@ struct schedule {
     int64_t *out, n_out, cap_out;
 };
 
-static const double *cost_of; /* for qsort */
-
-static int dearest_first(const void *a, const void *b)
+static int dearest_first(const void *a, const void *b, void *cost)
 {
+    const double *cost_of = cost;
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return cost_of[x] > cost_of[y] ? -1 : cost_of[x] < cost_of[y] ? 1 : (x > y) - (x < y);
 }
@@ -61,8 +60,7 @@ struct schedule *schedule_new(const double *cost, int64_t n, int32_t n_ranks)
     for (int64_t i = 0; i < n; i++)
         if (s->cost[i] > large)
             s->order[k++] = i;
-    cost_of = s->cost;
-    qsort(s->order, (size_t)k, sizeof *s->order, dearest_first);
+    qsort_r(s->order, (size_t)k, sizeof *s->order, dearest_first, s->cost);
     for (int64_t i = 0; i < n; i++)
         if (!(s->cost[i] > large))
             s->order[k++] = i;
