@@ -12,7 +12,9 @@ mkdir -p "$top/build" "$out"
 cp "$built/treeattn" "$built/treeattn-lab-host" "$top/build"
 strip --strip-all "$top"/build/*
 given=tests/labs
-if [ -e .git ]; then files=$(git ls-files $given); else files=$(find $given -type f); fi
+# git names what is the project's; where git is missing or this is no checkout, all files there are given
+files=$(git ls-files $given 2>/dev/null) || files=
+[ -n "$files" ] || files=$(find $given -type f)
 # shellcheck disable=SC2086 # one word a file
 cp --parents $files "$top"
 cp LICENSE "$top"
