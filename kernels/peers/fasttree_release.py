@@ -17,8 +17,8 @@ deft = os.environ.get("FASTTREE_DEFT") == "1"
 
 
 def tree_of(c, node_class):
-    """Its nodes, parents first, of all that some query sees, under one root; and for each the slots of its tokens."""
-    parent, length, first, page = c.parent.tolist(), c.len.tolist(), c.node_page_ptr.tolist(), c.node_page.tolist()
+    """Its nodes, parents first, of all that some query sees, under one root; and the slots of their tokens, node by node."""
+    torch, parent, length = treeattn.need("torch"), c.parent.tolist(), c.len.tolist()
     below = [[] for _ in parent]
     for query, (node, upto) in enumerate(zip(c.query_node.tolist(), c.query_upto.tolist())):
         if upto != length[node]:
@@ -32,7 +32,7 @@ def tree_of(c, node_class):
             raise treeattn.Unsupported("a query sees nothing")
     live = [i for i in range(len(parent)) if below[i]]
     roots = [i for i in live if parent[i] < 0]
-    order, slots = ([] if len(roots) == 1 else [-1]) + live, []
+    order = ([] if len(roots) == 1 else [-1]) + live
     at = {node: i for i, node in enumerate(order)}
     nodes = []
     for i, node in enumerate(order):
@@ -44,14 +44,15 @@ def tree_of(c, node_class):
             if x.parent >= i:
                 raise treeattn.Unsupported("a node stands before its parent")
             nodes[x.parent].num_children += 1
-        if node >= 0:
-            slots += [page[first[node] + j // c.page_size] * c.page_size + j % c.page_size for j in range(length[node])]
     inner = [0] * len(nodes)
     for x in nodes[1:]:
         inner[x.parent] += len(x.requests)
     if any(x.num_children and inner[x.id] < len(x.requests) for x in nodes):
         raise treeattn.Unsupported("a query ends at an inner node")
-    return nodes, slots
+    tokens = c.len[live]
+    of, end = torch.repeat_interleave(torch.tensor(live, device=tokens.device), tokens), tokens.cumsum(0)
+    at = torch.arange(len(of), device=of.device) - torch.repeat_interleave(end - tokens, tokens)
+    return nodes, (c.node_page[c.node_page_ptr[of] + at // c.page_size].long() * c.page_size + at % c.page_size).to(torch.int32)
 
 
 @treeattn.kernel(
@@ -61,7 +62,6 @@ def tree_of(c, node_class):
 def fasttree(c):
     torch, ratio = treeattn.need("torch"), c.heads // c.kv_heads
     nodes, slots = tree_of(c, treeattn.need("kv_tree_simple", "FASTTREE").KVTreeNode)
-    slots = torch.tensor(slots, dtype=torch.int32, device=c.q.device)
     k, v = (x.reshape(-1, c.kv_heads, c.head_dim) for x in (c.k, c.v))
     q_tiles, kv_tiles, o = [64 // ratio, 16 // ratio], [32, 32], torch.empty_like(c.q)
     if deft:

@@ -23,7 +23,8 @@ def pat(c):
     if not all(lens):
         raise treeattn.Unsupported("a query sees nothing")
     tree, o = release.PrefixTreeCPP(c.page_size), torch.empty_like(c.q)[:, None]
-    tree.build_radix_tree(lens, treeattn.block_table(c).cpu())
+    table = treeattn.block_table(c).cpu()  # the tree points into it until packs are made
+    tree.build_radix_tree(lens, table)
     tree.pack_schedule(None, c.heads // c.kv_heads, c.kv_heads)
     tree.kernel_info.to_gpu(c.q.device)
 

@@ -79,6 +79,11 @@ for model in llama-3-8b qwen3-8b; do
 done
 join h100_serving "$out"/part/s-fasttree-*.csv
 join h200_serving "$out"/part/s-batch-*.csv
+if [ -n "${FASTTREE:-}${PAT:-}" ] || python3 -c "import flashinfer" 2>"$out/part/log"; then
+    said "released kernels beside ours"
+    "$here/measured/live.sh" "$out/part/live"
+    mv -f "$out"/part/live/h200_live_*.csv "$out/measured/"
+fi
 rm -rf "$out/part"
 said "drawing"
 drawn=

@@ -252,6 +252,49 @@ TEST(the_sets_are_the_papers)
     ck_assert(strstr(e.msg, "fig10") && c == NULL && n == 0);
 }
 
+/* A table that a bench wrote has many rows of a tree; a list has a set and a number. Both are trees and head counts. */
+TEST(a_table_is_a_set)
+{
+    static const char list[] = "# of two sets\nset,number,heads,tree\nspeculative,1,32/8,\"levels:1,2_30,5\"\nseen,2,28/4,gen:bushy:3\n"
+                               "speculative,1,32/8,\"levels:1,2_30,5\"\nseen,1,32/8,\"levels:1,2_30,5\"\n",
+                      table[] = "strategy,tree,heads,time_us\npat,\"levels:1,2_30,5\",16/8,1\ncascade,\"levels:1,2_30,5\",16/8,2\n"
+                                "strategy,tree,heads,time_us\npat,\"levels:1,2_30,5\",32/8,3\n";
+    static const struct {
+        const char *set;
+        int32_t number, h_q, h_kv;
+        const char *tree;
+    } want[] = {{"speculative", 1, 32, 8, "levels:1,2_30,5"}, {"seen", 2, 28, 4, "gen:bushy:3"}, {"seen", 1, 32, 8, "levels:1,2_30,5"},
+                {"-", 0, 16, 8, "levels:1,2_30,5"},           {"-", 0, 32, 8, "levels:1,2_30,5"}};
+    enum { OF_LISTS = sizeof want / sizeof *want };
+    FREED char *a = scratch_file(list, sizeof list - 1), *b = scratch_file(table, sizeof table - 1);
+    FREED char *as = xasprintf("%s.csv", a), *bs = xasprintf("%s.csv", b), *names = xasprintf("%s,%s,speculative", as, bs);
+    ck_assert(rename(a, as) == 0 && rename(b, bs) == 0);
+    struct gpu_config *c;
+    int32_t n;
+    ck_assert(gpu_sets(names, &heads_32_32, false, &c, &n, NULL));
+    ck_assert_int_eq(n, OF_LISTS + 18);
+    for (int32_t i = 0; i < n; i++) {
+        FREED char *tree = tree_source_print(&c[i].src);
+        if (i < OF_LISTS)
+            ck_assert_msg(strcmp(c[i].set, want[i].set) == 0 && c[i].number == want[i].number && c[i].spec.heads.h_q == want[i].h_q &&
+                              c[i].spec.heads.h_kv == want[i].h_kv && strcmp(tree, want[i].tree) == 0,
+                          "%d is %s %d %s", i, c[i].set, c[i].number, tree);
+        tree_source_clear(&c[i].src);
+    }
+    free(c);
+    ck_assert(gpu_sets(bs, &heads_32_32, true, &c, &n, NULL) && n == 1 && c->spec.heads.h_kv == 32);
+    tree_source_clear(&c->src);
+    free(c);
+    static const char *const bad[][2] = {{"tree,heads\nlevels:1_2,32\n", ":2: "}, {"tree,time\nlevels:1_2,3\n", "heads"},
+                                         {"tree,heads,number\nlevels:1_2,32/8,-1\n", "number"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e = {0};
+        write_bytes(as, bad[i][0], strlen(bad[i][0]));
+        ck_assert(!gpu_sets(as, &heads_32_32, false, &c, &n, &e) && c == NULL && n == 0);
+        ck_assert_msg(strstr(e.msg, bad[i][1]), "%s", e.msg);
+    }
+}
+
 /* Two trees, three strategies; times are multiples of the floor. */
 struct bench_fixture {
     struct gpu_bench b;
@@ -410,7 +453,7 @@ TEST(distances_to_the_limit_are_in_the_summary)
     ck_assert(strategy_parse("treeattn", &x.use[2], NULL));
     x.row[0].floor_us = x.row[0].chain_us = x.row[2].floor_us = x.row[2].chain_us =
         x.row[2].time.median_us / 4;
-    x.config[0].set = "speculative";
+    strcpy(x.config[0].set, "speculative");
     x.row[5].verdict = GPU_INVALID;
     ck_assert_double_eq_tol(gpu_over_limit(&x.row[2]), 2, 1e-12);
     x.row[2].floor_us = x.row[2].chain_us = 5;

@@ -156,3 +156,39 @@ TEST(who_does_not_time_itself_is_no_peer)
         ck_assert_msg(strstr(e.msg, words[i]), "%s", e.msg);
     }
 }
+
+/* What the script times when; `program` stands in for treeattn. */
+static void live_script(const char *folder, const char *program, const char *says)
+{
+    char text[1024];
+    ck_assert_int_eq(run_shell(text, sizeof text, "TREEATTN='%s' bash paper-figs/measured/live.sh '%s' 2>&1", program, folder), 0);
+    ck_assert_msg(strstr(text, says), "no '%s' in: %s", says, text);
+}
+
+/* The script that times all trees goes on where a run was ended: a tree some of whose rows are missing is timed again. */
+TEST(a_run_that_was_ended_goes_on)
+{
+    if (no_python())
+        return;
+    static const char program[] = "#!/usr/bin/env python3\n"
+                                  "import csv, sys\n"
+                                  "left = list(csv.DictReader(open(sys.argv[sys.argv.index('--sets') + 1])))\n"
+                                  "out = csv.writer(sys.stdout, lineterminator='\\n')\n"
+                                  "print('# treeattn, by /a/folder of this machine')\n"
+                                  "out.writerow(['strategy', 'heads', 'set', 'number', 'tree', 'why'])\n"
+                                  "for i in range(4 * 8 - 3):\n" /* the fourth lacks three */
+                                  "    x = left[i // 8]\n"
+                                  "    out.writerow(['s%d' % (i % 8), x['heads'], x['set'], x['number'], x['tree'], 'at /b/c/d.h'])\n";
+    FREED char *folder = scratch_folder(), *stand_in = scratch_file(program, sizeof program - 1);
+    char text[256];
+    ck_assert_int_eq(run_shell(text, sizeof text, "chmod +x '%s'", stand_in), 0);
+    live_script(folder, "false", "0 of 317 trees");
+    live_script(folder, stand_in, "3 of 317 trees");
+    live_script(folder, stand_in, "6 of 317 trees");
+    live_script(folder, "false", "6 of 317 trees");
+    FREED char *path = xasprintf("%s/h200_live_peers.csv", folder), *all = file_text(path);
+    struct csv x = {0};
+    ck_assert(csv_read(path, &x, NULL) && csv_whole(&x, NULL) && x.n_rows == 6 * 8 && x.n_notes == 2);
+    ck_assert(!strstr(all, "/a/") && !strstr(all, "/b/") && strstr(all, "at d.h"));
+    csv_clear(&x);
+}

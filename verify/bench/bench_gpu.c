@@ -1,6 +1,5 @@
 #include "verify/bench/live_peers.h"
 #include "sim/plan_ledger.h"
-#include "traces/paper_sets.h"
 #include "verify/judge/cover.h"
 #include "verify/compare/compare.h"
 #include "verify/judge/judge.h"
@@ -488,22 +487,4 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     free(job);
     nform_free_with_tree(x.nf);
     return good;
-}
-
-/* ---- the papers' sets ------------------------------------------------------------------------------------- */
-
-bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, struct gpu_config **out,
-              int32_t *n, struct err *e)
-{
-    struct paper_case *c = paper_sets(list, &spec->heads, heads, n, e);
-    *out = c ? xcalloc((size_t)*n, sizeof **out) : NULL;
-    for (int32_t i = 0; i < *n; i++) {
-        (*out)[i] = (struct gpu_config){.set = c[i].set,
-                                        .number = c[i].tree->number,
-                                        .src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)},
-                                        .spec = *spec};
-        (*out)[i].spec.heads = c[i].heads;
-    }
-    free(c);
-    return *out != NULL;
 }

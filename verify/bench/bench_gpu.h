@@ -117,8 +117,8 @@ enum gpu_verdict { GPU_PASS, GPU_MARGINAL, GPU_FAIL, GPU_SKIP, GPU_INVALID };
 extern const char *const gpu_verdict_name[];
 
 struct gpu_config {
-    const char *set; /* "fasttree-fig9", or "-" */
-    int32_t number;  /* in its set; 0: none */
+    char set[32];   /* "fasttree-fig9", or "-" */
+    int32_t number; /* in its set; 0: none */
     struct tree_source src;
     struct problem_spec spec;
 };
@@ -179,9 +179,10 @@ bool gpu_chain_measure(struct gpu_bench *b, struct err *e);
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);
 
-/* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with tree_source_clear, then the array. spec
- * gives all but the heads, which are those of the set unless `heads` (then spec's). */
-bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, struct gpu_config **out,
+/* "fasttree-fig9,pat-fig9,FILE.csv" (sets_gpu.c): *out is an array of *n; free each src with tree_source_clear, then the array. spec
+ * gives all but the heads, which are those of the set unless `heads` (then spec's). A file is a table with columns tree and heads,
+ * perhaps set and number; a row that it has before is left out. */
+bool gpu_sets(const char *names, const struct problem_spec *spec, bool heads, struct gpu_config **out,
               int32_t *n, struct err *e);
 
 /* ---- kernels that others released, as somebody timed them: the format of ../shared/peers/README.md --------- */

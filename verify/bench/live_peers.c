@@ -2,11 +2,15 @@
 #include "verify/child/child.h"
 #include "verify/child/exchange.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct live_peers {
@@ -66,21 +70,36 @@ static void *download(const void *dev, enum dtype type, int64_t n, struct err *e
     return NULL;
 }
 
-/* K and V into a file. False with *e set if the card fails, with *why if the file cannot be written. */
+/* Makes room for all of a file and maps it; NULL with *why set. */
+static char *map_file(const char *path, int64_t *size, struct err *why)
+{
+    struct stat st = {.st_size = 0};
+    int fd = open(path, O_RDWR | O_CLOEXEC), failed = fd < 0 || fstat(fd, &st) != 0 ? errno : posix_fallocate(fd, 0, st.st_size);
+    char *map = failed ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        err_missing(why, "%s: %s", path, strerror(failed ? failed : errno));
+    if (fd >= 0)
+        close(fd);
+    *size = st.st_size;
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* K and V into a file, from the card into its pages. False with *e set if the card fails, with *why if the file cannot be written. */
 static bool write_pool(const char *path, const struct gpu_data *d, struct err *e, struct err *why)
 {
     const struct problem *p = d->p;
     const int64_t shape[] = {p->n_pages, p->page_size, p->heads.h_kv, p->heads.d};
+    int64_t bytes = d->pool * dtype_size[p->heads.dtype], size;
     struct tensors t = {.n = 0};
-    const void *from[] = {d->k, d->v};
-    bool good = true;
-    for (int i = 0; i < 2 && good; i++) {
-        void *host = download(from[i], p->heads.dtype, d->pool, e);
-        good = host != NULL;
-        if (good)
-            tensors_add(&t, i ? "v" : "k", p->heads.dtype == DT_F16 ? EL_F16 : EL_BF16, host, true, 4, shape);
+    for (int i = 0; i < 2; i++) { /* holes, which are behind the header */
+        tensors_add(&t, i ? "v" : "k", p->heads.dtype == DT_F16 ? EL_F16 : EL_BF16, NULL, false, 4, shape);
+        t.sparse[i] = true;
     }
-    if (good && !tensors_write(path, &t, why))
+    char *map = tensors_write(path, &t, why) ? map_file(path, &size, why) : NULL;
+    bool good = !map || (gpu_download(map + size - 2 * bytes, d->k, bytes, e) && gpu_download(map + size - bytes, d->v, bytes, e));
+    if (map)
+        munmap(map, (size_t)size);
+    else
         why->code = EXIT_MISSING;
     tensors_free(&t);
     return good;

@@ -74,8 +74,8 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
     const struct opt own[] = {
         HEADING("What is timed:"),
         TEXT("sets", "LIST", &a->sets, NULL,
-             "the papers' trees with their head counts: fasttree-fig9, pat-fig9, speculative; --heads "
-             "replaces the head counts"),
+             "the papers' trees with their head counts: fasttree-fig9, pat-fig9, speculative; FILE.csv: those of a "
+             "table (columns tree, heads); --heads replaces the head counts"),
         I64("steps", "N", &a->steps, 1, 1000, NULL,
             "with --trace: N steps spread over it (default: --step alone)"),
         TEXT("strategy", "LIST", &a->strategies, NULL,
@@ -235,6 +235,7 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
             if (!a->out.quiet || row[n_rows].verdict != GPU_PASS)
                 gpu_row_print(&t, b, c.name, &row[n_rows]);
         }
+        fflush(f); /* who ends the run has all trees before */
         progress_step(&bar);
     }
     progress_clear(&bar);
