@@ -590,7 +590,6 @@ TEST(features_in_pairs_are_right_and_counted)
     for (int32_t i = 0; i < n; i++) {
         AUTO(tree) t = NULL;
         CLEARED_BY(case_clear) struct case_spec c = random_case(1, i, &given, &t);
-        c.spec.scale = 0; /* with a scale of 1 an honest float may exceed the absolute figures */
         AUTO(test_case) b = MUST(test_case_new, &c, tree_copy(t));
         for (int32_t s = 0; s < 3; s++) {
             int32_t strategy = (i * 3 + s) % n_strategies;

@@ -95,6 +95,7 @@ struct row_bound {
     double underflow;      /* relative to max_v[e], or to 1 if that is more */
     double vanish;         /* relative to max_v[e]: narrow probabilities below their type's normal numbers */
     double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
+    double cap_weights;    /* relative to abs_o[e], what cap_o grows by: dot products of large terms */
 };
 
 /* How a number was rounded when it was stored: half the gap to its neighbours is u * its power of two. */
@@ -165,7 +166,8 @@ static struct row_bound bound_of(const struct problem *p, const struct oracle *o
     double u = dtype_unit[a->accumulate], steps = log2(1 + (double)ctx);
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = (a->scores_stored ? TOL_LOGIT_STORED : 0) + (orc->capped ? TOL_LOGIT_CAPPED : 0);
-    double delta = u * (TOL_DOT * sqrt(p->heads.d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
+    double dot = u * TOL_DOT * sqrt(p->heads.d); /* relative to abs_dot */
+    double delta = dot * orc->abs_dot[r] + u * (TOL_LOGIT + stored) * logit;
     double n = fmin(a->merges + orc->sinks, (double)ctx); /* what is empty is merged without an error */
     double merges = fmax(TOL_MERGE * sqrt(n), a->in_order ? TOL_MERGE_DRIFT * n : 0);
     double chain = u * merges * (1 + lse), weights = 2 * delta + chain;
@@ -194,9 +196,11 @@ static struct row_bound bound_of(const struct problem *p, const struct oracle *o
     if (a->sum_narrow) /* what vanishes is missing in it, too */
         b.narrow_lse = b.prob_sum = TOL_PROB_SUM * b.prob + b.vanish;
     if (cap > 0) {
+        double beyond = dot * fmax(0, orc->abs_dot[r] - TOL_CAP_DOT);
         cap += run + (a->in_order ? chain : 0);
         b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
-        b.cap_lse = cap * fmax(1, lse);
+        b.cap_weights = 2 * beyond;
+        b.cap_lse = cap * fmax(1, lse) + beyond;
     }
     return b;
 }
@@ -256,9 +260,10 @@ static inline double ratio_o(const struct row_bound *b, const struct oracle *orc
                              struct rounding round, double *allowed)
 {
     double narrow = narrow_of(b, orc, i) + underflow_of(b, orc, i),
-           bound = accumulated_of(b, orc, i) + narrow;
-    *allowed = fmin(bound, b->cap_o + narrow);
-    return ratio_of(error_of(got, orc->o[i], round), bound, b->cap_o + narrow);
+           bound = accumulated_of(b, orc, i) + narrow,
+           cap = b->cap_o + b->cap_weights * orc->abs_o[i] + narrow;
+    *allowed = fmin(bound, cap);
+    return ratio_of(error_of(got, orc->o[i], round), bound, cap);
 }
 
 /* Remember the worst place so far; a ratio that is NaN counts as infinitely bad. */

@@ -377,6 +377,13 @@ static double promised(const struct fault_case *fc, bool lse)
     return fc->problem->heads.dtype == DT_F64 ? 1e-12 : 5e-6;
 }
 
+/* And what a dot product may be off besides, where the |q_i k_i| of the row add up to more than 24. */
+static double beyond_promise(const struct fault_case *fc, int64_t row)
+{
+    double u = fc->problem->heads.dtype == DT_F64 ? 0x1p-53 : 0x1p-24;
+    return 3 * u * sqrt(fc->problem->heads.d) * fmax(0, fc->oracle->abs_dot[row] - 24);
+}
+
 ROW_KIND(o_off_figure, 1, 1)
 {
     int32_t d = fc->good->d, col = (int32_t)fault_draw(b, d);
@@ -386,7 +393,8 @@ ROW_KIND(o_off_figure, 1, 1)
     const double *want = fc->oracle->o + row * d;
     for (int32_t c = 0; c < d; c++)
         top = fmax(top, fabs(want[c]));
-    set_o(fault_edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * figure * top);
+    double off = figure * top + 2 * beyond_promise(fc, row) * fc->oracle->abs_o[row * d + col];
+    set_o(fault_edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * off);
     return true;
 }
 
@@ -395,8 +403,7 @@ ROW_KIND(lse_off_figure, 1, 1)
     double figure = promised(fc, true);
     if (figure == 0)
         return false;
-    double want = fc->oracle->lse[row];
-    output_set_lse(fault_edit_output(fc, b), row,
-                   want + (fault_draw(b, 2) ? 2 : -2) * figure * fmax(1, fabs(want)));
+    double want = fc->oracle->lse[row], off = figure * fmax(1, fabs(want)) + beyond_promise(fc, row);
+    output_set_lse(fault_edit_output(fc, b), row, want + (fault_draw(b, 2) ? 2 : -2) * off);
     return true;
 }
