@@ -421,6 +421,47 @@ LOOP_TEST(plans_are_read_as_they_were_written, n_strategies)
     ck_assert_int_gt(planned, 0);
 }
 
+/* A plan of a file is of one tree: another length, another parent, a query elsewhere, a query or node more, a window. */
+TEST(plans_of_files_are_of_one_tree)
+{
+    struct err e = {0};
+    char why[WHY_MAX];
+    struct strategy_use use;
+    struct plan_env env = env_h200(8, 2);
+    ck_assert(strategy_parse("flash-decoding", &use, &e));
+    FREED char *json = NULL;
+    AUTO(plan_file) x = NULL;
+    for (int change = 0; change < 7; change++) {
+        struct tree *t = tree_new(change == 6 ? 5 : 4, 0);
+        for (int32_t i = 0; i < t->n_nodes; i++) {
+            t->parent[i] = i > 0 ? 0 : -1;
+            t->len[i] = i > 0 ? 5 : 300;
+        }
+        t->len[2] += change == 1;
+        tree_query_leaves(t);
+        if (change == 2)
+            t->parent[3] = 2;
+        if (change == 3)
+            t->query[0] = (struct query){.node = 0, .upto = t->len[0]};
+        if (change == 4 || change == 6)
+            t->n_queries--;
+        if (change == 5)
+            tree_set_window(t, 5); /* begins where nodes do */
+        AUTO_WITH_TREE nf = nform_new(t);
+        if (change == 0) {
+            AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+            ck_assert_msg(p, "%s", why);
+            json = printed(p);
+            x = plan_file_parse(json, strlen(json), "FILE", &e);
+            ck_assert_msg(x, "%s", e.msg);
+        }
+        struct strategy_use as = strategy_default(&x->strategy);
+        why[0] = 0;
+        AUTO(plan) again = strategy_plan(&as, nf, &env, why);
+        ck_assert_msg(change == 0 ? again != NULL : !again && strstr(why, "of another tree"), "change %d: %s", change, why);
+    }
+}
+
 /* One word of a plan that is right is changed: where, and what was expected. */
 TEST(broken_plans_are_told)
 {
