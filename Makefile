@@ -46,7 +46,7 @@ CUDA_BUILD ?= $(if $(filter /%,$(BUILD)),$(BUILD)/cuda,build-cuda)
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c pairs.c score_layout.c segments.c tiling.c) kernels/cuda/probe/chain.c
+CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c meets.c pairs.c score_layout.c segments.c tiling.c) kernels/cuda/probe/chain.c
 CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c kernels/*_stub.c)
 CUDA_ONLY := $(filter-out $(CUDA_PLAIN),$(wildcard kernels/cuda/host/*.c kernels/cuda/device/*.c kernels/decode/*_cuda.c))
 CUDA_C := $(CUDA_PLAIN) $(if $(CUDA),$(CUDA_ONLY),$(CUDA_STUBS))
@@ -137,7 +137,7 @@ $(BUILD)/verify/io/origin.o $(FUZZ)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEAT
 $(BUILD)/verify/io/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
-$(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o wide_fp8.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
+$(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o wide_fp8.o wide_meet.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
 $(CUDA_BUILD)/%.o: %.cu | $(CUDA_BUILD)/said

@@ -80,6 +80,22 @@ static void store_slot(void *slot_o, float *slot_w, int64_t row, bool f16, bool 
     }
 }
 
+/* Adds what a slot has to a row. In the slot O is relative to its weight; the sum is 0 where it is empty. */
+static void add_slot(struct row *all, const void *slot_o, const float *slot_w, int64_t row, bool f16,
+                     bool max_sum, int32_t d)
+{
+    double weight = (double)slot_w[max_sum ? 2 * row : row];
+    double its_sum = max_sum ? (double)slot_w[2 * row + 1] : weight > -INFINITY || isnan(weight);
+    if (its_sum == 0)
+        return;
+    double top = fmax(all->max, weight), old = all->sum == 0 ? 0 : exp2(all->max - top),
+           its = exp2(weight - top);
+    all->max = top;
+    all->sum = all->sum * old + its_sum * its;
+    for (int32_t c = 0; c < d; c++)
+        all->o[c] = all->o[c] * old + dtype_load(f16 ? DT_F16 : DT_F32, slot_o, row * d + c) * its;
+}
+
 static void store_out(enum dtype t, void *o, float *lse, int64_t row, int32_t d, const struct row *r)
 {
     store(t, o, row, d, r->o, r->sum == 0 ? 0 : 1 / r->sum);
@@ -104,6 +120,7 @@ struct group_work {
     int32_t d, m;
     int32_t teams; /* of a CTA of the group kernel; 0: the kernel takes one item and head a CTA */
     enum cuda_wide wide;
+    int32_t meet; /* CTAs of a cluster, or 0 */
 };
 
 /* Tokens of an item as a KV head has them. */
@@ -228,6 +245,15 @@ static struct cta_place place_cta(const struct cuda_group_args *a, int32_t cta)
         .g = g, .item = g->item0 + item, .head_group = of_segment - item * g->head_groups};
 }
 
+/* The same in a cluster, whose CTAs have a head. */
+static struct cta_place place_in_cluster(const struct group_work *w, int32_t cta)
+{
+    int32_t cluster = cta / w->meet, rows = cluster / w->a.h_kv;
+    CK(w->a.n_ctas % w->meet == 0 && w->a.segment[1].cta0 == INT32_MAX);
+    return (struct cta_place){
+        .g = &w->a.segment[0], .item = rows * w->meet + cta % w->meet, .head_group = cluster % w->a.h_kv};
+}
+
 /* Is each run that a CTA reads seen by one of its rows? A single run need not be. */
 static bool reads_what_it_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t n_items)
 {
@@ -267,12 +293,13 @@ static void run_cta(const struct group_work *w, int32_t cta)
 static void run_wide(const struct group_work *w, int32_t cta)
 {
     const struct cuda_group_args *a = &w->a;
-    struct cta_place at = place_cta(a, cta);
+    struct cta_place at = w->meet > 0 ? place_in_cluster(w, cta) : place_cta(a, cta);
     int32_t each = w->wide == CUDA_WIDE_PAIRS ? 2 : 1, first = at.item * each, head = at.head_group;
+    int32_t heads = w->meet > 0 ? 1 : at.g->team_heads + (at.head_group < at.g->teams_more);
     CK(first + each <= a->n_items && a->item[first].n_rows > 0);
     bool of_two_groups = each == 2 && a->item[first + 1].n_rows > 0 && a->item[first + 1].row0 == 0;
     CK(of_two_groups || reads_what_it_sees(a, &a->item[first], each));
-    for (int32_t k = 0; k < at.g->team_heads + (at.head_group < at.g->teams_more); k++) {
+    for (int32_t k = 0; k < heads; k++) {
         CK(head < a->h_kv && (k == 0 || w->wide == CUDA_WIDE_PAIRS));
         struct tokens x = load_tokens(w, &a->item[first], head);
         for (int32_t i = first; i < first + each; i++) {
@@ -285,6 +312,28 @@ static void run_wide(const struct group_work *w, int32_t cta)
         }
         free_tokens(&x);
         head += at.g->head_groups;
+    }
+}
+
+/* Merges what the CTAs of a cluster, from this one on, have left in slots. */
+static void merge_cluster(const struct group_work *w, int32_t cta)
+{
+    const struct cuda_group_args *a = &w->a;
+    struct cta_place at = place_in_cluster(w, cta);
+    int32_t each = w->wide == CUDA_WIDE_PAIRS ? 2 : 1, parts = w->meet - stand_in_fault("merge");
+    for (int32_t t = 0; t < each; t++) {
+        const struct cuda_item *it = &a->item[at.item * each + t];
+        for (int32_t r = 0; r < it->n_rows; r++) {
+            struct place p = item_row(a, it, at.head_group, r);
+            struct row all = {.max = -INFINITY};
+            for (int32_t j = 0; j < parts; j++) {
+                const struct cuda_item *of = &it[j * each];
+                CK(of->n_rows == it->n_rows && of->row0 == it->row0 && of->slot0 >= 0);
+                add_slot(&all, a->slot_o, a->slot_w, (int64_t)(of->slot0 + p.k) * a->h_q + p.head,
+                         a->slot_f16, a->slot_max_sum, w->d);
+            }
+            store_out(w->t, a->o, a->lse, p.query * a->h_q + p.head, w->d, &all);
+        }
     }
 }
 
@@ -301,6 +350,8 @@ static void run_group(const void *args)
         else
             run_item(w, i / w->a.h_kv, i % w->a.h_kv);
     }
+    for (int32_t i = 0; w->meet > 0 && i < ctas; i += w->meet)
+        merge_cluster(w, i);
 }
 
 /* A tile of shapes.def, wgmma_shapes.def, shapes_256.def, shapes_cap.def or shapes_fp8.def. */
@@ -444,13 +495,22 @@ static int wide_launch(const struct cuda_shape *s, const struct cuda_group_args 
         .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
     CK(a->cap_scale == 0);
     w.kv = kv_of(a, w.t, s->fp8);
+    w.meet = s->meet;
     if (card->arch != HOPPER)
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
-    if (a->n_ctas <= 0 || wide_smem(s, a->masked, false, 0) > card->smem_per_cta)
+    if (a->n_ctas <= 0 || s->meet > CUDA_MEET_MOST || wide_smem(s, a->masked, false, 0) > card->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
-    static const char kernel[2][2][3];
-    return stand_in_launch("kernel of wide tiles", &kernel[w.t == DT_F16][s->d == 128][s->wide], run_group,
-                           &w, sizeof w, early && a->beside, stream);
+    static const char kernel[2][2][3][2];
+    return stand_in_launch("kernel of wide tiles", &kernel[w.t == DT_F16][s->d == 128][s->wide][s->meet > 0],
+                           run_group, &w, sizeof w, early && a->beside, stream);
+}
+
+/* Clusters as a card of GPCs of 16 SMs has them. */
+int cuda_wide_clusters(int ctas, int *clusters)
+{
+    int n = stand_in_call("clusters that run at a time");
+    *clusters = stand_in_card()->arch == HOPPER ? 16 / ctas * (stand_in_card()->sms / 16) : 0;
+    return n;
 }
 
 /* The earlier rungs, and any other kernel whose CTAs have one size. They differ in shared memory only. */
@@ -507,32 +567,13 @@ struct merge_work {
     int32_t d;
 };
 
-/* A row of a slot. O is relative to its weight. sum is 0 where the slot is empty. */
-static struct row load_slot(const struct merge_work *w, int64_t row)
-{
-    const struct cuda_merge_args *a = &w->a;
-    struct row r = {.max = (double)a->slot_w[a->slot_max_sum ? 2 * row : row]};
-    r.sum = a->slot_max_sum ? (double)a->slot_w[2 * row + 1] : r.max > -INFINITY || isnan(r.max);
-    for (int32_t c = 0; c < w->d; c++)
-        r.o[c] = dtype_load(a->slot_f16 ? DT_F16 : DT_F32, a->slot_o, row * w->d + c);
-    return r;
-}
-
 static void run_merge_row(const struct merge_work *w, const struct cuda_merge_step *s, int32_t head)
 {
     const struct cuda_merge_args *a = &w->a;
     struct row all = {.max = -INFINITY};
-    for (int32_t i = 0; i < s->n_in - (stand_in_fault("merge") && s->n_in > 1); i++) {
-        struct row r = load_slot(w, (int64_t)a->merge_in[s->in0 + i] * a->h_q + head);
-        if (r.sum == 0)
-            continue;
-        double top = fmax(all.max, r.max), old = all.sum == 0 ? 0 : exp2(all.max - top),
-               new = exp2(r.max - top);
-        all.max = top;
-        all.sum = all.sum * old + r.sum * new;
-        for (int32_t c = 0; c < w->d; c++)
-            all.o[c] = all.o[c] * old + r.o[c] * new;
-    }
+    for (int32_t i = 0; i < s->n_in - (stand_in_fault("merge") && s->n_in > 1); i++)
+        add_slot(&all, a->slot_o, a->slot_w, (int64_t)a->merge_in[s->in0 + i] * a->h_q + head, a->slot_f16,
+                 a->slot_max_sum, w->d);
     if (s->out < 0)
         store_out(w->t, a->o, a->lse, (int64_t)s->query * a->h_q + head, w->d, &all);
     else

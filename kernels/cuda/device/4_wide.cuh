@@ -28,7 +28,7 @@
  *             c. for each chunk after it: begin its S = Q K^T and O += P V of the one before, then its softmax;
  *             d. O += P V of the last one;
  *             e. where both teams share a tile, add up their O;
- *             f. write the rows.
+ *             f. write the rows, or merge them with those of the other CTAs of the cluster (wide_store.cuh).
  *          5. Do rows of far scores again.
  *
  * Floor    4 d operations a pair at the rate of the tensor cores: 512 cycles of an SM for 64 x 64 and d = 128, 1,024 for
@@ -47,6 +47,7 @@
 #include "kernels/cuda/device/dependent.cuh"
 #include "kernels/cuda/device/warp_row.cuh"
 #include "kernels/cuda/device/wgmma.cuh"
+#include "kernels/cuda/device/wide_store.cuh"
 
 namespace treeattn {
 
@@ -101,7 +102,9 @@ template <int D, bool SHARED, bool MASKED, bool FP8> struct wide_layout {
     static constexpr int q_full_at = empty_at + stages * 8;
     static constexpr int bytes = q_full_at + 8;
     static_assert(bytes <= WIDE_SMEM, "two stages for each team");
-    static_assert((D / 8 + 2) * WIDE_WARPGROUP * 16 <= q_at, "what teams hand over fits over the ring");
+    static constexpr int handed_bytes = (D / 8 + 2) * WIDE_WARPGROUP * 16; /* by teams of one tile to each other, over the ring; */
+    static constexpr int met_at = SHARED ? handed_bytes : 0; /* by CTAs of a cluster, behind that */
+    static_assert(met_at + met_layout<D, SHARED ? 1 : 2>::bytes <= q_at, "what is handed over fits over the ring");
 };
 
 /* ---- barriers in shared memory: so many arrivals end a phase; phases are even and odd in turn ---------------- */
@@ -162,6 +165,12 @@ __device__ inline bool barrier_is_over(uint32_t barrier, int phase)
     return over;
 }
 
+/* Of the threads of so many teams, who multiply; barrier 0 is that of all. */
+__device__ inline void team_barrier(int teams)
+{
+    asm volatile("bar.sync 1, %0;" : : "r"(teams * WIDE_WARPGROUP) : "memory");
+}
+
 /* Of a whole warpgroup, each thread from now on; more: as others have fewer. */
 template <int n> __device__ inline void have_fewer_registers()
 {
@@ -179,64 +188,11 @@ __device__ inline int same_in_warp(int x)
     return __shfl_sync(~0u, x, 0);
 }
 
-/* Of four lanes side by side, lane q gets word q of each, in their order. */
-__device__ __forceinline__ void transpose_quad(uint32_t w[4], int q)
-{
-    const bool odd = q & 1, high = q & 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        const uint32_t got = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
-        w[i] = odd ? got : w[i];
-        w[i + 1] = odd ? w[i + 1] : got;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const uint32_t got = __shfl_xor_sync(~0u, high ? w[i] : w[i + 2], 2);
-        w[i] = high ? got : w[i];
-        w[i + 2] = high ? w[i + 2] : got;
-    }
-}
-
-/* Rows of a head leave, as store_rows() does it, but eight of a warp, r in this lane, which are row H of each lane in o, max and sum. To
- * the output 16 bytes at a time, as a line that is written in parts takes the longer the more they are; partial results are pieces of
- * 32 bytes anyway. */
-template <typename T, int D, int H>
-__device__ __forceinline__ void store_eight(const cuda_group_args &a, const cuda_item &it, const float (*o)[4],
-                                            const float max[2], float sum[2], int64_t out_row, int head, int r,
-                                            int my_rows, int lane)
-{
-    const int q = lane & 3;
-    sum[H] += __shfl_xor_sync(~0u, sum[H], 1);
-    sum[H] += __shfl_xor_sync(~0u, sum[H], 2);
-    const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
-    if (it.slot0 >= 0) {
-        if (r < my_rows)
-            store_row<T, 2, true, D / 8, 4>(a, true, row, D, q * 2, &o[0][2 * H], max[H], sum[H], q == 0);
-        return;
-    }
-    const float scale = sum[H] == 0 ? 0 : 1 / sum[H]; /* NaN stays NaN */
-    of_stored<T>(a, [&](auto zero) {
-        uint4 *to = (uint4 *)((decltype(zero) *)a.o + row * D) + q;
-#pragma unroll
-        for (int ob = 0; ob < D / 8; ob += 4) {
-            uint32_t w[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                w[i] = pack<decltype(zero)>(o[ob + i][2 * H] * scale, o[ob + i][2 * H + 1] * scale);
-            transpose_quad(w, q);
-            if (r < my_rows)
-                to[ob] = make_uint4(w[0], w[1], w[2], w[3]);
-        }
-    });
-    if (q == 0 && r < my_rows)
-        a.lse[row] = sum[H] == 0 ? -INFINITY : max[H] * 0.693147180559945f + logf(sum[H] * narrow<T>::unbias);
-}
-
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
 /* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. There is no soft cap.
- * FP8: K and V are of 8 bits, and there are no maps. */
-template <typename T, int D, bool SHARED, bool MASKED, bool FP8>
+ * FP8: K and V are of 8 bits, and there are no maps. MEETS: the CTAs of a cluster have parts of the same rows (cuda_shape.meet). */
+template <typename T, int D, bool SHARED, bool MASKED, bool FP8, bool MEETS>
 __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a,
                                                                const __grid_constant__ CUtensorMap k_map,
                                                                const __grid_constant__ CUtensorMap v_map)
@@ -258,9 +214,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     /* ---- 1. the items */
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = same_in_warp(threadIdx.x / WIDE_WARPGROUP);
-    const cta_work work = find_work(a);
+    const cta_work work = MEETS ? find_work_of_cluster(a) : find_work(a);
     const int head_first = work.head_group, head_step = work.g.head_groups;
-    const int my_heads = same_in_warp(work.g.team_heads + (head_first < work.g.teams_more));
+    const int my_heads = MEETS ? 1 : same_in_warp(work.g.team_heads + (head_first < work.g.teams_more));
     const cuda_item *items = a.item + (work.g.item0 + work.item) * (SHARED ? 1 : WIDE_TEAMS);
     const cuda_item it = load_item(items + (!SHARED && team == 1)); /* a team's own; the first for copies */
     const int second_rows = SHARED ? 0 : __ldg(&items[WIDE_TEAMS - 1].n_rows);
@@ -722,7 +678,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             o[ob + 1][1] = mine * o[ob + 1][1] + its * x.w;
         }
         far_rows = far && team == 0;
-        return !far || team == 0;
+        if (MEETS && far)
+            max[0] = NAN; /* what it is nobody wants then */
+        return MEETS || !far || team == 0;
     };
     constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
     int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
@@ -846,7 +804,19 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 for (int i = 0; i < 4; i++)
                     o[ob][i] *= of_v;
         }
-        if constexpr (SHARED) {
+        if constexpr (MEETS) {
+            if (!SHARED && __any_sync(~0u, (lane / 4 < my_rows && is_far(max[0])) || (lane / 4 + 8 < my_rows && is_far(max[1]))))
+                max[0] = max[1] = NAN;
+            if (!SHARED)
+                team_barrier(second_rows > 0 ? WIDE_TEAMS : 1); /* the ring is read */
+            const bool far = meet_in_cluster<T, D, SHARED ? 1 : 2>(a, smem + L::met_at, o, max, sum, q_row, head, team,
+                                                                   my_rows, lane);
+            __syncwarp();
+            cluster_arrive();
+            cluster_wait(); /* nobody reads what is here any more */
+            if (far && (!SHARED || team == 0))
+                redo_met_rows<T, D>(a, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
+        } else if constexpr (SHARED) {
             store_eight<T, D, 0>(a, it, o, max, sum, out_row, head, lane / 4 + 8 * team, my_rows, lane);
         } else {
             far_rows |= (lane / 4 < my_rows && is_far(max[0])) || (lane / 4 + 8 < my_rows && is_far(max[1]));
@@ -857,7 +827,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (waits)
         wait_for_previous(); /* a team without results, too */
     /* 5. */
-    redo_far_rows<T, D, false, std::conditional_t<FP8, fp8, T>>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
+    if (!MEETS)
+        redo_far_rows<T, D, false, std::conditional_t<FP8, fp8, T>>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 
 } // namespace treeattn

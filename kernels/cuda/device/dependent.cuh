@@ -34,23 +34,38 @@ template <typename F> int allow_smem(F *kernel, int bytes)
                                                         cudaSharedmemCarveoutMaxShared);
 }
 
-/* early: it may begin so; else once the kernel before has ended. smem: bytes of dynamic shared memory. Returns a
- * cudaError_t. */
+/* early: it may begin so; else once the kernel before has ended. smem: bytes of dynamic shared memory. cluster: CTAs of one, or 0.
+ * Returns a cudaError_t. */
 template <typename... P, typename... A>
-int launch_dependent(void (*kernel)(P...), dim3 grid, int threads, size_t smem, bool early, cudaStream_t stream,
-                     const A &...args)
+int launch_clusters(void (*kernel)(P...), dim3 grid, int threads, size_t smem, bool early, int cluster, cudaStream_t stream,
+                    const A &...args)
 {
-    cudaLaunchAttribute programmatic = {};
-    programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    programmatic.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute asked[2] = {};
     cudaLaunchConfig_t c = {};
     c.gridDim = grid;
     c.blockDim = dim3((unsigned)threads);
     c.dynamicSmemBytes = smem;
     c.stream = stream;
-    c.attrs = &programmatic;
-    c.numAttrs = early ? 1 : 0;
+    c.attrs = asked;
+    if (early) {
+        asked[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        asked[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 0) {
+        asked[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
+        asked[c.numAttrs].val.clusterDim.x = (unsigned)cluster;
+        asked[c.numAttrs].val.clusterDim.y = asked[c.numAttrs].val.clusterDim.z = 1;
+        c.numAttrs++;
+    }
     return cudaLaunchKernelEx(&c, kernel, P(args)...);
+}
+
+/* The same without clusters. */
+template <typename... P, typename... A>
+int launch_dependent(void (*kernel)(P...), dim3 grid, int threads, size_t smem, bool early, cudaStream_t stream,
+                     const A &...args)
+{
+    return launch_clusters(kernel, grid, threads, smem, early, 0, stream, args...);
 }
 
 } // namespace treeattn

@@ -37,6 +37,28 @@ __device__ __forceinline__ cta_work find_work(const cuda_group_args &a)
     return {g, item, cta - item * g.head_groups};
 }
 
+/* CTAs of this one's cluster, and its place among them. */
+__device__ __forceinline__ int cluster_ctas()
+{
+    int n;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+    return n;
+}
+
+__device__ __forceinline__ int cluster_rank()
+{
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+/* As find_work(), where the CTAs of a cluster have parts of the same rows, for one head. */
+__device__ __forceinline__ cta_work find_work_of_cluster(const cuda_group_args &a)
+{
+    const int ctas = cluster_ctas(), cluster = blockIdx.x / ctas, rows = cluster / a.h_kv;
+    return {a.segment[0], rows * ctas + cluster_rank(), cluster - rows * a.h_kv};
+}
+
 /* Where the rows of an item come from and go to. */
 struct row_place {
     int64_t query; /* as the tree numbers them */

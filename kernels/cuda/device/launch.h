@@ -141,7 +141,14 @@ struct cuda_shape {
     int32_t wide;  /* enum cuda_wide; then m and n do not count */
     int32_t capped; /* there is a soft cap */
     int32_t fp8;    /* enum cuda_fp8_type */
+    /* Of wide tiles: 0, or the CTAs of a cluster. They have a head each, and parts of the tokens of the same rows, which they merge with
+     * each other and send to the output, whatever their slots. Items, or pairs of them, stand in the order of clusters. */
+    int32_t meet;
 };
+#define CUDA_MEET_MOST 8 /* CTAs of a cluster, on every card that has clusters */
+
+/* Clusters of so many CTAs, each of which takes an SM, that run at a time. Returns a cudaError_t. */
+int cuda_wide_clusters(int ctas, int *clusters);
 
 /* How the host runs a kernel of group items. One for each line of kernels.def. */
 struct cuda_launcher {

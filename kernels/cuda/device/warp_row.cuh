@@ -47,48 +47,77 @@ __device__ inline float warp_sum(float x)
     return x;
 }
 
-/* Row r of the item for a KV head, from Q to where it goes. Lane i has columns i D / 32 and on. CAPPED: there may be a soft cap. KV:
- * the type of K and V. */
+/* A row that a warp computes token by token. Lane i has columns i D / 32 and on. CAPPED: there may be a soft cap. KV: the type of K and
+ * V. */
+template <typename T, int D, bool CAPPED, typename KV> struct warp_row {
+    static constexpr int COLS = D / 32;
+    static constexpr bool FP8 = std::is_same_v<KV, fp8>;
+    row_place p;
+    bool capped;
+    float q[COLS], o[COLS], max, sum;
+
+    /* Row r of an item, and of others that have other tokens of the same rows. No token yet. */
+    __device__ __forceinline__ void begin(const cuda_group_args &a, const cuda_item &it, int kv_head, int r, int lane)
+    {
+        p = place_row(a, it, kv_head, r);
+        capped = CAPPED && a.cap_scale != 0;
+        max = -INFINITY;
+        sum = 0;
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            o[c] = 0;
+            q[c] = q_to_float<T>(a, (p.query * a.h_q + p.head) * D + lane * COLS + c) * (capped ? 1 : a.scale_log2);
+        }
+        if constexpr (FP8)
+#pragma unroll
+            for (int c = 0; c < COLS; c++)
+                q[c] *= __ldg(a.fp8.k_scale + kv_head);
+    }
+
+    /* The tokens of an item that the row sees. */
+    __device__ __forceinline__ void attend(const cuda_group_args &a, const cuda_item &it, int kv_head, int lane)
+    {
+        for (int t = 0; t < it.n_kv; t++) {
+            const token x = find_token(a, it, t);
+            if (!sees(a, it, p.k, x.run))
+                continue;
+            const int64_t at = ((int64_t)slot_of(a, x) * a.h_kv + kv_head) * D + lane * COLS;
+            float s = 0;
+#pragma unroll
+            for (int c = 0; c < COLS; c++)
+                s = fmaf(q[c], kv_to_float<KV>(a, a.k, at + c), s);
+            s = warp_sum(s);
+            if (capped)
+                s = cap_score(s, a.cap_scale) * a.scale_log2;
+            const float top = fmaxf(max, s); /* a NaN never becomes the maximum */
+            const float old = max == -INFINITY ? 0 : exp2f(max - top), weight = exp2f(s - top);
+            max = top;
+            sum = sum * old + weight;
+#pragma unroll
+            for (int c = 0; c < COLS; c++)
+                o[c] = o[c] * old + weight * kv_to_float<KV>(a, a.v, at + c);
+        }
+    }
+
+    /* To that row of the slots, or of the output. */
+    __device__ __forceinline__ void store(const cuda_group_args &a, bool to_slot, int64_t row, int kv_head, int lane)
+    {
+        if constexpr (FP8)
+#pragma unroll
+            for (int c = 0; c < COLS; c++)
+                o[c] *= __ldg(a.fp8.v_scale + kv_head);
+        store_row<T, COLS, false>(a, to_slot, row, D, lane * COLS, o, max, sum, lane == 0);
+    }
+};
+
+/* Row r of the item for a KV head, from Q to where it goes. */
 template <typename T, int D, bool CAPPED, typename KV = T>
 __device__ __forceinline__ void attend_row(const cuda_group_args &a, const cuda_item &it, int kv_head, int r, int lane)
 {
-    constexpr int COLS = D / 32;
-    const row_place p = place_row(a, it, kv_head, r);
-    constexpr bool FP8 = std::is_same_v<KV, fp8>;
-    const bool capped = CAPPED && a.cap_scale != 0;
-    float q[COLS], o[COLS] = {}, max = -INFINITY, sum = 0;
-#pragma unroll
-    for (int c = 0; c < COLS; c++)
-        q[c] = q_to_float<T>(a, (p.query * a.h_q + p.head) * D + lane * COLS + c) * (capped ? 1 : a.scale_log2);
-    if constexpr (FP8)
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            q[c] *= __ldg(a.fp8.k_scale + kv_head);
-    for (int t = 0; t < it.n_kv; t++) {
-        const token x = find_token(a, it, t);
-        if (!sees(a, it, p.k, x.run))
-            continue;
-        const int64_t at = ((int64_t)slot_of(a, x) * a.h_kv + kv_head) * D + lane * COLS;
-        float s = 0;
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            s = fmaf(q[c], kv_to_float<KV>(a, a.k, at + c), s);
-        s = warp_sum(s);
-        if (capped)
-            s = cap_score(s, a.cap_scale) * a.scale_log2;
-        const float top = fmaxf(max, s); /* a NaN never becomes the maximum */
-        const float old = max == -INFINITY ? 0 : exp2f(max - top), weight = exp2f(s - top);
-        max = top;
-        sum = sum * old + weight;
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            o[c] = o[c] * old + weight * kv_to_float<KV>(a, a.v, at + c);
-    }
-    if constexpr (FP8)
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            o[c] *= __ldg(a.fp8.v_scale + kv_head);
-    store_row<T, COLS, false>(a, it.slot0 >= 0, place_out(a, it, p), D, lane * COLS, o, max, sum, lane == 0);
+    warp_row<T, D, CAPPED, KV> row;
+    row.begin(a, it, kv_head, r, lane);
+    row.attend(a, it, kv_head, lane);
+    row.store(a, it.slot0 >= 0, place_out(a, it, row.p), kv_head, lane);
 }
 
 /* What a warp of a CTA has stored. */

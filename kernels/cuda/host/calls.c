@@ -6,7 +6,7 @@
  * self-scheduling).
  */
 #include "kernels/cuda/host/calls.h"
-#include "kernels/cuda/host/rules.h"
+#include "kernels/cuda/host/meets.h"
 #include "kernels/cuda/host/tiling.h"
 
 #include <stdlib.h>
@@ -28,6 +28,7 @@ struct builder {
     int32_t longest[CUDA_TILE_MAX / 16 +
                     1]; /* [side / 16] tokens of the longest item of so many rows, pairs apart */
     int32_t n_before;   /* see tiling.h */
+    struct meets meets;
 };
 
 /* Turns tokens of each launch into tokens of all launches that run side by side, and of all behind. */
@@ -94,6 +95,14 @@ static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp,
     struct cuda_shape s = shape_of_call(cp, c);
     int64_t smem = cuda_launcher_of(c->kernel)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
     return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
+}
+
+/* Makes clusters of a kernel of wide tiles, `tiles` of which are a CTA's, if its CTAs can merge what they have themselves. With sinks
+ * there is a merge in any case. */
+static void make_clusters(struct builder *b, const struct cuda_plan *cp, struct cuda_call *c, int32_t tiles)
+{
+    if (cp->wgmma && !b->p->sink && !heads_fp8(&b->p->heads))
+        c->meet = meets_sort(&b->meets, (struct cuda_item *)b->items->item.p + c->item0, c->n_items, tiles);
 }
 
 static void add_call(struct cuda_plan *cp, const struct cuda_call *c)
@@ -167,6 +176,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.q_shared = !c.ctas.by_head &&
                      (c.m > WARP_ROWS || ctas_at_once(b, cp, &c, true) > ctas_at_once(b, cp, &c, false));
         c.ctas.slots = ctas_at_once(b, cp, &c, c.q_shared);
+        if (c.wide == CUDA_WIDE_SHARED)
+            make_clusters(b, cp, &c, 1);
         to_segments(&c.ctas, item + c.item0, c.n_items);
         add_call(cp, &c);
     }
@@ -184,13 +195,14 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
     }
-    c->ctas = (struct cuda_ctas){.h_kv = b->p->heads.h_kv,
-                                 .d = b->p->heads.d,
-                                 .teams = 1,
-                                 .chunk = CUDA_WIDE_STEP,
-                                 .slots = everywhere(cp) ? 1 : b->card->sms,
-                                 .by_head = everywhere(cp) ||
-                                            n * b->p->heads.h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
+    c->ctas = (struct cuda_ctas){
+        .h_kv = b->p->heads.h_kv,
+        .d = b->p->heads.d,
+        .teams = 1,
+        .chunk = CUDA_WIDE_STEP,
+        .slots = everywhere(cp) ? 1 : b->card->sms,
+        .by_head =
+            c->meet == 0 && (everywhere(cp) || n * b->p->heads.h_kv >= (int64_t)PAIR_WAVES * b->card->sms)};
     to_segments(&c->ctas, pair, n);
     free(pair);
 }
@@ -218,6 +230,7 @@ static bool add_pairs(struct builder *b, struct cuda_plan *cp, int32_t launch, s
     tiling_sort_pairs(item, c.n_items);
     c.longest = item->n_kv;
     c.mean = (int32_t)(tiling_tokens(item, c.n_items) / c.n_items);
+    make_clusters(b, cp, &c, 2);
     share_out_pairs(b, cp, &c);
     add_call(cp, &c);
     return true;
@@ -275,7 +288,8 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     struct cuda_merge m = {.launch = launch, .step0 = b->items->step.n};
     int64_t inputs = 0, n;
     for (int64_t i = 0; i < n_merges; i++)
-        inputs += items_add_merge(b->items, &b->plan->merge[merge[i]]);
+        if (!meets_step(&b->meets, merge[i]))
+            inputs += items_add_merge(b->items, &b->plan->merge[merge[i]]);
     for (int64_t i = 0; i < n_groups; i++)
         inputs += 2 * items_add_own_merges(b->items, &b->plan->group[group[i]]);
     n = m.n_steps = b->items->step.n - m.step0;
@@ -320,6 +334,11 @@ bool calls_make(struct cuda_plan *cp, struct items *items, const struct cuda_cap
 {
     const struct plan *plan = items->plan;
     struct builder b = {.items = items, .p = items->p, .plan = plan, .card = card};
+    b.meets = meets_new(plan, &(struct meets_card){.gqa = items->gqa,
+                                                   .h_kv = items->p->heads.h_kv,
+                                                   .sms = card->sms,
+                                                   .clusters = card->clusters,
+                                                   .everywhere = everywhere(cp)});
     int64_t *group_at = xcalloc((size_t)plan->n_launches + 1, sizeof *group_at),
             *merge_at = xcalloc((size_t)plan->n_launches + 1, sizeof *merge_at);
     int64_t *group =
@@ -346,5 +365,6 @@ bool calls_make(struct cuda_plan *cp, struct items *items, const struct cuda_cap
     free(merge);
     free(b.beside);
     free(b.behind);
+    meets_free(&b.meets);
     return good;
 }

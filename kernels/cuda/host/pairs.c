@@ -1,6 +1,6 @@
 /* pairs.c - tiles that share a CTA, by how many there are and over how many tokens (thresholds: tiling.def). */
 #include "kernels/cuda/host/pairs.h"
-#include "kernels/cuda/host/rules.h"
+#include "kernels/cuda/host/tiling.h"
 #include "ref/base.h"
 
 #include <stdlib.h>

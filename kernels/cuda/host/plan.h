@@ -19,6 +19,7 @@ struct cuda_call {
     bool first;              /* to begin, of those that run side by side and are about as long */
     enum cuda_kernel kernel; /* that the tile is made for: it runs the call, if the host chooses */
     enum cuda_wide wide;     /* of CUDA_WIDE */
+    int32_t meet;            /* CTAs of a cluster, or 0; see struct cuda_shape */
     struct cuda_ctas ctas;
 };
 
@@ -87,10 +88,11 @@ static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const 
                                .t = cp->t,
                                .wgmma = cp->wgmma,
                                .wide = c->wide,
+                               .meet = c->meet,
                                .capped = cp->cap_scale != 0,
                                .fp8 = !heads_fp8(&cp->heads) ? CUDA_FP8_NOT
-                                      : cp->fp8.e5m2        ? CUDA_E5M2
-                                                            : CUDA_E4M3};
+                                      : cp->fp8.e5m2         ? CUDA_E5M2
+                                                             : CUDA_E4M3};
 }
 
 #endif

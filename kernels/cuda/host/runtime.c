@@ -10,6 +10,8 @@
  *
  * DEVIATION: a partial that a plan hands over on chip (relay's fused merge) goes through its slot in memory,
  * and the merge is a kernel after the groups of that launch. ledger_of_plan does not count that traffic.
+ * DEVIATION: partials that CTAs of a cluster merge (meets.h) go through no slot, and their merges are part of the group kernel.
+ * The ledger has them as the plan does.
  * DEVIATION: masks are one bit per (query, run) for every mask_kind.
  */
 #include "kernels/cuda/host/calls.h"

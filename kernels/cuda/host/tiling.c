@@ -4,7 +4,6 @@
  * Every threshold is a line of tiling.def, which says what it gained. A *wave* is as many CTAs as the card holds at once.
  */
 #include "kernels/cuda/host/tiling.h"
-#include "kernels/cuda/host/rules.h"
 #include "ref/base.h"
 
 #include <stdlib.h>

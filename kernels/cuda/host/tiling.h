@@ -9,6 +9,13 @@
 
 #include "kernels/cuda/host/segments.h"
 
+/* The thresholds of tiling.def. */
+enum {
+#define RULE(name, value, decides, gain) name = value,
+#include "kernels/cuda/host/tiling.def"
+#undef RULE
+};
+
 /* Tokens of all these items together. */
 int64_t tiling_tokens(const struct cuda_item *item, int64_t n_items);
 

@@ -5,7 +5,8 @@ using namespace treeattn;
 
 template <typename F> static int for_kernel(const cuda_shape *s, bool masked, F launch)
 {
-    return s->d == 64 ? for_wide<beside_fp8, 64, true>(s, masked, launch) : for_wide<beside_fp8, 128, true>(s, masked, launch);
+    return s->d == 64 ? for_wide<beside_fp8, 64, true, false>(s, masked, launch)
+                      : for_wide<beside_fp8, 128, true, false>(s, masked, launch);
 }
 
 extern "C" int cuda_smem_wide_fp8(const cuda_shape *s, int32_t masked)
