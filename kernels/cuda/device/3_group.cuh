@@ -526,8 +526,7 @@ __global__ __launch_bounds__(S::THREADS, resident<S, is_fp8<KV>>) void group_ker
     float *o_all = (float *)smem, *weight = (float *)(smem + L::weight_at);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
+        add_up_quad(sum[h]);
         const int r = wn * S::M + wm * 16 + lane / 4 + 8 * h;
 #pragma unroll
         for (int ob = 0; ob < OB; ob++)

@@ -172,6 +172,13 @@ __device__ __forceinline__ void exponentiate(float (*s)[4], const X &scale_log2,
         }
 }
 
+/* The sum of a row, of which four lanes side by side have a part each. */
+__device__ __forceinline__ void add_up_quad(float &sum)
+{
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+}
+
 /* 16 tokens, as an operand of the product with V. */
 template <typename T> __device__ __forceinline__ void round_p(uint32_t p[4], float (*s)[4])
 {

@@ -166,8 +166,7 @@ __device__ __forceinline__ bool store_rows(const cuda_group_args &a, const cuda_
     bool far = false;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
+        add_up_quad(sum[h]);
         const int r = lane / 4 + 8 * h;
         const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
         if (r >= my_rows)

@@ -34,32 +34,23 @@ __device__ __forceinline__ void transpose_quad(uint32_t w[4], int q)
 }
 
 /* 32 columns of a row leave for the output, 16 bytes a lane: of four lanes side by side, q of which is this one, each has every fourth
- * pair of columns, in o, before it is divided by the sum. to: of the row in elements, where the columns begin. All lanes come here;
- * those without a row do not store. */
-template <typename T>
-__device__ __forceinline__ void store_quad(const cuda_group_args &a, int64_t to, const float o[4][2], float scale, int q, bool is_row)
+ * pair of columns, in o from `first` on, before it is divided by the sum. to: this lane's bytes. All lanes come here; those without a
+ * row do not store. */
+template <typename E, int N>
+__device__ __forceinline__ void store_quad(uint4 *to, const float (*o)[N], int first, float scale, int q, bool is_row)
 {
-    of_stored<T>(a, [&](auto zero) {
-        uint32_t w[4];
+    uint32_t w[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            w[i] = pack<decltype(zero)>(o[i][0] * scale, o[i][1] * scale);
-        transpose_quad(w, q);
-        if (is_row)
-            *((uint4 *)((decltype(zero) *)a.o + to) + q) = make_uint4(w[0], w[1], w[2], w[3]);
-    });
+    for (int i = 0; i < 4; i++)
+        w[i] = pack<E>(o[i][first] * scale, o[i][first + 1] * scale);
+    transpose_quad(w, q);
+    if (is_row)
+        *to = make_uint4(w[0], w[1], w[2], w[3]);
 }
 
 template <typename T> __device__ __forceinline__ float lse_of(float max, float sum)
 {
     return sum == 0 ? -INFINITY : max * 0.693147180559945f + logf(sum * narrow<T>::unbias);
-}
-
-/* The sum of a row, of which four lanes side by side have a part each. */
-__device__ __forceinline__ void add_up_quad(float &sum)
-{
-    sum += __shfl_xor_sync(~0u, sum, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
 }
 
 /* Rows of a head leave, as store_rows() does it, but eight of a warp, r in this lane, which are row H of each lane in o, max and sum. To
@@ -82,15 +73,8 @@ __device__ __forceinline__ void store_eight(const cuda_group_args &a, const cuda
     of_stored<T>(a, [&](auto zero) {
         uint4 *to = (uint4 *)((decltype(zero) *)a.o + row * D) + q;
 #pragma unroll
-        for (int ob = 0; ob < D / 8; ob += 4) {
-            uint32_t w[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                w[i] = pack<decltype(zero)>(o[ob + i][2 * H] * scale, o[ob + i][2 * H + 1] * scale);
-            transpose_quad(w, q);
-            if (r < my_rows)
-                to[ob] = make_uint4(w[0], w[1], w[2], w[3]);
-        }
+        for (int ob = 0; ob < D / 8; ob += 4)
+            store_quad<decltype(zero)>(to + ob, o + ob, 2 * H, scale, q, r < my_rows);
     });
     if (q == 0 && r < my_rows)
         a.lse[row] = lse_of<T>(max[H], sum[H]);
@@ -257,7 +241,10 @@ __device__ __forceinline__ bool meet_in_cluster(const cuda_group_args &a, unsign
             const int r = lane / 4 + 8 * (HALVES == 1 ? half : h);
             const int64_t row = __shfl_sync(~0u, q_row, r) + head * a.gqa;
             const float scale = all.weight[h].y == 0 ? 0 : 1 / all.weight[h].y; /* NaN stays NaN */
-            store_quad<T>(a, row * D + u * 32, all.o[h], scale, q, r < my_rows);
+            const int64_t to = row * D + u * 32;
+            of_stored<T>(a, [&](auto zero) {
+                store_quad<decltype(zero)>((uint4 *)((decltype(zero) *)a.o + to) + q, all.o[h], 0, scale, q, r < my_rows);
+            });
             if (u == 0 && q == 0 && r < my_rows)
                 a.lse[row] = lse_of<T>(all.weight[h].x, all.weight[h].y);
         }
