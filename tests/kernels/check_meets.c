@@ -85,10 +85,8 @@ static int32_t sort_with(struct blocks *b, int32_t h_kv, int32_t fit, bool every
     for (int32_t i = 2; i <= CUDA_MEET_MOST; i++)
         clusters[i] = fit / i;
     CLEARED(meets) m = meets_new(
-        &b->plan,
-        &(struct meets_card){
-            .gqa = b->gqa, .h_kv = h_kv, .sms = fit, .clusters = clusters, .everywhere = everywhere});
-    int32_t ctas = meets_sort(&m, b->item, b->n_items, b->tiles);
+        &b->plan, &(struct meets_card){.gqa = b->gqa, .h_kv = h_kv, .sms = fit, .everywhere = everywhere});
+    int32_t ctas = meets_sort(&m, b->item, b->n_items, b->tiles, clusters);
     for (int64_t s = 0; met && s < b->plan.n_merges; s++)
         met[s] = meets_step(&m, s);
     return ctas;
@@ -160,9 +158,9 @@ TEST(clusters_fit_the_card)
         *b = (struct blocks){.parts = want[i].parts, .gqa = 4, .tiles = 1};
         b->plan = (struct plan){.merge = b->step, .merge_in = b->in};
         add_block(b, 16);
-        CLEARED(meets) m = meets_new(
-            &b->plan, &(struct meets_card){.gqa = 4, .h_kv = want[i].met, .sms = 132, .clusters = h200});
-        int32_t ctas = meets_sort(&m, b->item, b->n_items, 1);
+        CLEARED(meets) m =
+            meets_new(&b->plan, &(struct meets_card){.gqa = 4, .h_kv = want[i].met, .sms = 132});
+        int32_t ctas = meets_sort(&m, b->item, b->n_items, 1, h200);
         check_each(ctas == (want[i].fit ? want[i].parts : 0), "%d parts %d times: clusters of %d",
                    want[i].parts, want[i].met, ctas);
     }

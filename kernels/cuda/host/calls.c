@@ -6,6 +6,7 @@
  * self-scheduling).
  */
 #include "kernels/cuda/host/calls.h"
+#include "kernels/cuda/host/device.h"
 #include "kernels/cuda/host/meets.h"
 #include "kernels/cuda/host/tiling.h"
 
@@ -101,8 +102,9 @@ static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp,
  * there is a merge in any case. */
 static void make_clusters(struct builder *b, const struct cuda_plan *cp, struct cuda_call *c, int32_t tiles)
 {
-    if (cp->wgmma && !b->p->sink && !heads_fp8(&b->p->heads))
-        c->meet = meets_sort(&b->meets, (struct cuda_item *)b->items->item.p + c->item0, c->n_items, tiles);
+    if (cp->wgmma && b->plan->n_merges > 0 && !b->p->sink && !heads_fp8(&b->p->heads))
+        c->meet = meets_sort(&b->meets, (struct cuda_item *)b->items->item.p + c->item0, c->n_items, tiles,
+                             cuda_clusters());
 }
 
 static void add_call(struct cuda_plan *cp, const struct cuda_call *c)
@@ -337,7 +339,6 @@ bool calls_make(struct cuda_plan *cp, struct items *items, const struct cuda_cap
     b.meets = meets_new(plan, &(struct meets_card){.gqa = items->gqa,
                                                    .h_kv = items->p->heads.h_kv,
                                                    .sms = card->sms,
-                                                   .clusters = card->clusters,
                                                    .everywhere = everywhere(cp)});
     int64_t *group_at = xcalloc((size_t)plan->n_launches + 1, sizeof *group_at),
             *merge_at = xcalloc((size_t)plan->n_launches + 1, sizeof *merge_at);

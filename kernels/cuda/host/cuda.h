@@ -19,7 +19,7 @@
 #ifndef TREEATTN_KERNELS_CUDA_HOST_CUDA_H
 #define TREEATTN_KERNELS_CUDA_HOST_CUDA_H
 
-#include "kernels/cuda/device/launch.h"
+#include "kernels/cuda/device/kernels.h"
 #include "kernels/kernel.h"
 
 #ifdef __cplusplus
@@ -38,8 +38,6 @@ struct cuda_caps {
     int64_t mem_total;
     int64_t l2_bytes;
     int64_t smem_per_cta, smem_per_sm; /* bytes */
-    /* [CTAs] Clusters of so many CTAs that run at a time, where a CTA takes an SM. All 0: the card has none. */
-    int32_t clusters[CUDA_MEET_MOST + 1];
 };
 /* Whether this was built with nvcc at all; needs no GPU. */
 bool cuda_built(void);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* Compute capability from which the kernels are compiled. */
-enum { OLDEST_ARCH = 80, HOPPER = 90 /* which has clusters, and a kernel for them */ };
+enum { OLDEST_ARCH = 80 };
 
 static bool ask_card(struct cuda_caps *got, struct err *e);
 
@@ -81,14 +81,23 @@ bool cuda_caps(struct cuda_caps *c, struct err *e)
     return true;
 }
 
-/* Fills clusters. A size that the driver refuses there is none of. */
-static void ask_clusters(struct cuda_caps *card)
+static int32_t clusters[CUDA_MEET_MOST + 1];
+
+/* A size that the driver refuses there is none of. */
+static void ask_clusters(void)
 {
     for (int32_t ctas = 2; ctas <= CUDA_MEET_MOST; ctas++)
-        if (cuda_wide_clusters(ctas, &card->clusters[ctas]) != cudaSuccess) {
-            card->clusters[ctas] = 0;
+        if (cuda_wide_clusters(ctas, &clusters[ctas]) != cudaSuccess) {
+            clusters[ctas] = 0;
             cudaGetLastError(); /* it must not show up at the next launch */
         }
+}
+
+const int32_t *cuda_clusters(void)
+{
+    static pthread_once_t asked = PTHREAD_ONCE_INIT;
+    pthread_once(&asked, ask_clusters);
+    return clusters;
 }
 
 /* Fills *got but for mem_free. */
@@ -118,8 +127,6 @@ static bool ask_card(struct cuda_caps *got, struct err *e)
                              .smem_per_cta = (int64_t)prop.sharedMemPerBlockOptin,
                              .smem_per_sm = (int64_t)prop.sharedMemPerMultiprocessor};
     snprintf(card.name, sizeof card.name, "%.127s", prop.name);
-    if (card.arch == HOPPER)
-        ask_clusters(&card);
     if (card.arch < OLDEST_ARCH)
         return err_missing(e, "the GPU (%s) has compute capability %d.%d (the kernels want 8.0 or later)",
                            card.name, prop.major, prop.minor);

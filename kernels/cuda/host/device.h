@@ -18,4 +18,8 @@ bool cuda_card(struct cuda_caps *c, struct err *e);
  * folder is searched for them. */
 void *cuda_library(const char *name, const char *folder);
 
+/* [CUDA_MEET_MOST + 1] Clusters of so many CTAs of the kernel of wide tiles that run at a time, on a card that has that kernel. The first
+ * call asks the card. */
+const int32_t *cuda_clusters(void);
+
 #endif

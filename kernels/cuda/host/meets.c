@@ -130,16 +130,17 @@ static int32_t place_ctas(const struct meets *m, const struct cuda_item *item, s
     return ctas < 2 || n_ctas % ctas != 0 ? 0 : ctas;
 }
 
-int32_t meets_sort(struct meets *m, struct cuda_item *item, int64_t n_items, int32_t tiles)
+int32_t meets_sort(struct meets *m, struct cuda_item *item, int64_t n_items, int32_t tiles,
+                   const int32_t *clusters)
 {
     int64_t n_ctas = n_items / tiles, n_merges = m->plan->n_merges;
-    if (n_merges == 0 || (!m->card.everywhere && n_ctas * m->card.h_kv > m->card.sms))
+    if (!m->card.everywhere && n_ctas * m->card.h_kv > m->card.sms)
         return 0;
     if (!m->step_of_slot)
         find_steps(m);
     struct met_cta *cta = xcalloc((size_t)n_ctas, sizeof *cta);
     int32_t ctas = place_ctas(m, item, cta, n_ctas, tiles);
-    int32_t fit = ctas == 0 ? 0 : m->card.clusters[ctas];
+    int32_t fit = ctas == 0 ? 0 : clusters[ctas];
     if (fit == 0 || (!m->card.everywhere && n_ctas / ctas * m->card.h_kv > fit)) {
         free(cta);
         return 0;

@@ -14,9 +14,8 @@
 struct meets_card {
     int32_t gqa, h_kv; /* query heads a KV head; KV heads */
     int32_t sms;
-    /* Clusters of so many CTAs that run at a time. A kernel has no more, */
-    const int32_t *clusters; /* [CUDA_MEET_MOST + 1] */
-    bool everywhere;         /* unless they are wanted wherever they can be, not only where that is faster */
+    bool
+        everywhere; /* wherever they can be, not only where that is faster: where all of a kernel run at a time */
 };
 
 struct meets {
@@ -33,9 +32,10 @@ void meets_free(struct meets *m);
 /*
  * Sorts the items of a kernel of wide tiles, `tiles` of which are a CTA's, into clusters, and returns the CTAs of a cluster. The CTAs
  * of one are neighbours, in the order in which the merges have their inputs. 0: there are none, and nothing has changed. All CTAs are
- * in clusters of one size, or none is. A CTA takes one head.
+ * in clusters of one size, or none is. A CTA takes one head. clusters: [CUDA_MEET_MOST + 1] how many of so many CTAs run at a time.
  */
-int32_t meets_sort(struct meets *m, struct cuda_item *item, int64_t n_items, int32_t tiles);
+int32_t meets_sort(struct meets *m, struct cuda_item *item, int64_t n_items, int32_t tiles,
+                   const int32_t *clusters);
 
 /* Does a cluster do this merge step of the plan? */
 static inline bool meets_step(const struct meets *m, int64_t step)
