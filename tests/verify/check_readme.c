@@ -540,9 +540,8 @@ TEST(released_kernels_are_as_told)
             cell_is(cell[c], of_class[c] >= 0 ? exp(x->logs[of_class[c]] / x->n[of_class[c]]) : is[c], told_peers[k].row, c);
         free(text);
     }
-    FREED char *but = peer[BEST].won > 0 ? xasprintf(" but %d", peer[BEST].won) : xstrdup("");
-    FREED char *line = xasprintf("%.2f; %.2f; %.2f (geometric means); ours is faster on all%s |", exp(peer[CASCADE].logs[0] / peer[CASCADE].n[0]),
-                                 exp(peer[FASTTREE].logs[0] / peer[FASTTREE].n[0]), exp(peer[BEST].logs[0] / peer[BEST].n[0]), but);
+    FREED char *line = xasprintf("%.2f; %.2f; %.2f (geometric means); ours is faster on all |", exp(peer[CASCADE].logs[0] / peer[CASCADE].n[0]),
+                                 exp(peer[FASTTREE].logs[0] / peer[FASTTREE].n[0]), exp(peer[BEST].logs[0] / peer[BEST].n[0]));
     FREED char *readme = file_text("README.md");
-    ck_assert_msg(strstr(readme, line), "README.md has no '%s'", line);
+    ck_assert_msg(peer[BEST].won == 0 && strstr(readme, line), "README.md has no '%s'", line);
 }
