@@ -165,7 +165,14 @@ __device__ inline bool barrier_is_over(uint32_t barrier, int phase)
     return over;
 }
 
-/* Of the threads of so many teams, who multiply; barrier 0 is that of all. */
+/* Barrier 0, of all threads: the warps that copy come to it from other code than those that multiply, so that it is no __syncthreads(),
+ * which must be the same for all (CUDA C++ Programming Guide, section 7.6), but counts them. */
+__device__ inline void cta_barrier()
+{
+    asm volatile("bar.sync 0, %0;" : : "n"((int)WIDE_THREADS) : "memory");
+}
+
+/* Barrier 1, of the threads of so many teams, who multiply. */
 __device__ inline void team_barrier(int teams)
 {
     asm volatile("bar.sync 1, %0;" : : "r"(teams * WIDE_WARPGROUP) : "memory");
@@ -292,7 +299,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             look_far(chunk);
             next = look_up(chunk);
         }
-        __syncthreads(); /* the barriers are there */
+        cta_barrier(); /* the barriers are there */
         have_fewer_registers<WIDE_COPY_REGISTERS>();
 #pragma unroll
         for (int t = 0; t < L::tiles && MASKED; t++)
@@ -490,8 +497,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         copy_commit();
         copy_wait<0>();
         if (SHARED) {
-            __syncthreads();
-            __syncthreads();
+            cta_barrier();
+            cta_barrier();
         }
         if (waits)
             wait_for_previous();
@@ -519,7 +526,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         copy_commit();
     };
     issue_q(head_first);
-    __syncthreads(); /* the barriers are there */
+    cta_barrier(); /* the barriers are there */
     if (SHARED)
         barrier_arrive_copied(q_full);
     have_more_registers<WIDE_REGISTERS>();
@@ -645,7 +652,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         constexpr int PIECES = OB / 2 + 1; /* of 16 bytes, that a thread hands over */
         float4 *const mine_at = (float4 *)smem + team * PIECES * WIDE_WARPGROUP + threadIdx.x % WIDE_WARPGROUP;
         const float4 *const its_at = (float4 *)smem + (1 - team) * PIECES * WIDE_WARPGROUP + threadIdx.x % WIDE_WARPGROUP;
-        __syncthreads();
+        cta_barrier();
         mine_at[OB / 2 * WIDE_WARPGROUP] = make_float4(max[0], max[1], sum[0], sum[1]);
         if (team == 0) {
 #pragma unroll
@@ -661,7 +668,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 o[ob + 1][1] = o[ob + 1][3];
             }
         }
-        __syncthreads();
+        cta_barrier();
         const float4 other = its_at[OB / 2 * WIDE_WARPGROUP];
         const float top0 = fmaxf(max[0], other.x), top1 = fmaxf(max[1], other.y);
         const bool far = __any_sync(~0u, (lane / 4 < my_rows && is_far(top0)) || (lane / 4 + 8 < my_rows && is_far(top1)));
