@@ -1,6 +1,8 @@
 #include "kernels/decode/decode.h"
 #include "kernels/decode/decode_cards.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 const struct decoder_type *const decoder_types[] = {&decoder_cpu, &decoder_cuda, NULL};
@@ -12,6 +14,19 @@ const struct decoder_type *decoder_type_find(const char *name, struct err *e)
             return decoder_types[i];
     err_set(e, "unknown decoder '%.60s' (there are cpu and cuda)", name);
     return NULL;
+}
+
+char *decoder_cards_name(const struct decoder_spec *s, const char *card, char out[DECODER_CARDS_NAME])
+{
+    char which[24] = "";
+    if (s->alone)
+        snprintf(which, sizeof which, "card %" PRId32 " of ", s->rank);
+    if (decoder_cards(s) > 1)
+        snprintf(out, DECODER_CARDS_NAME, "%s%" PRId32 " x %.60s, %s", which, s->n_cards, card,
+                 parallel_name[s->parallel]);
+    else
+        snprintf(out, DECODER_CARDS_NAME, "%.60s", card);
+    return out;
 }
 
 struct heads_part decoder_heads(const struct decoder_spec *s)

@@ -41,11 +41,18 @@ struct decoder_spec {
      * MLP and head by Megatron-LM's rule; n_pages and all that a caller sees are of the whole. decode_cards.c */
     int32_t n_cards;
     enum parallel parallel;
+    /* Only card `rank` of them is there: steps take the time of its part, without what cards tell each other. Their results are of
+     * no use. */
+    bool alone;
+    int32_t rank;
     /* Set by decode_cards.c, for the decoder of one card; n_pages is that card's. */
     bool card;
-    int32_t rank;
-    struct cards_link *link;
+    struct cards_link *link; /* NULL: it is alone */
 };
+
+/* Such cards by name, in out: "h200", "2 x h200, tensor", "card 1 of 2 x h200, tensor". Returns out. */
+enum { DECODER_CARDS_NAME = 128 };
+char *decoder_cards_name(const struct decoder_spec *s, const char *card, char out[DECODER_CARDS_NAME]);
 
 /* What a decoder has of the model: all of it, or a card's part. Heads that it computes attention for; and those, of the model's
  * query heads, whose O it multiplies by its columns of W_O. */
@@ -149,7 +156,7 @@ struct decoder *decoder_open(const struct decoder_type *type, const struct decod
 void decoder_close(struct decoder *d);
 
 /* What cards plan of the step p that comes next: out[i] is problem i, without Q, K and V, until the next call; pages that are new
- * get a card. Returns how many: one for each card, or 1, where all have the same plan; 0: there is one card. */
+ * get a card. Returns how many: one for each card that is there, or 1, where all have the same plan; 0: there is one card. */
 int32_t decoder_card_problems(struct decoder *d, const struct problem *p,
                               const struct problem *out[CARDS_MOST]);
 

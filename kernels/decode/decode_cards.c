@@ -82,6 +82,17 @@ static void *card_thread(void *arg)
     }
 }
 
+/* With `alone` only one of the cards is there. */
+static bool is_there(const struct cards *x, int32_t card)
+{
+    return !x->base.spec.alone || card == x->base.spec.rank;
+}
+
+static int32_t first_card(const struct cards *x)
+{
+    return x->base.spec.alone ? x->base.spec.rank : 0;
+}
+
 /* All cards do it, side by side. The error is that of the first card with one of its own: others only notice. work NULL: the
  * threads end. */
 static bool on_all(struct cards *x, card_work work, void *arg, struct err *e)
@@ -90,14 +101,14 @@ static bool on_all(struct cards *x, card_work work, void *arg, struct err *e)
     pthread_mutex_lock(&x->lock);
     x->work = work;
     x->arg = arg;
-    x->working = x->n;
+    x->working = x->base.spec.alone ? 1 : x->n;
     x->jobs++;
     pthread_cond_broadcast(&x->given);
     while (x->working > 0)
         pthread_cond_wait(&x->done, &x->lock);
     pthread_mutex_unlock(&x->lock);
     for (int32_t c = 0; c < x->n; c++)
-        if (!x->card[c].good) {
+        if (is_there(x, c) && !x->card[c].good) {
             good = false;
             if (x->card[c].e.code && e && !e->code)
                 *e = x->card[c].e;
@@ -111,9 +122,9 @@ static bool do_open(struct card *c, void *arg, struct err *e)
 {
     (void)arg;
     const struct decoder_type *type = c->all->inner;
-    if (type->join && !type->join(&c->all->link, c->rank, e))
+    if (c->spec.link && type->join && !type->join(c->spec.link, c->rank, e))
         return false;
-    c->joined = true;
+    c->joined = c->spec.link != NULL;
     c->d = decoder_open(type, &c->spec, e);
     return c->d != NULL;
 }
@@ -134,7 +145,7 @@ static bool do_close(struct card *c, void *arg, struct err *e)
 static void cards_close(struct decoder *base)
 {
     struct cards *x = self(base);
-    if (x->card[0].running) {
+    if (x->card[first_card(x)].running) {
         on_all(x, do_close, NULL, NULL);
         on_all(x, NULL, NULL, NULL);
     }
@@ -159,7 +170,7 @@ static bool check_split(const struct decoder_spec *s, struct err *e)
     struct heads_part part;
     if (s->n_cards > CARDS_MOST)
         return err_set(e, "%d cards (expected at most %d)", s->n_cards, CARDS_MOST);
-    if (s->graph)
+    if (s->graph && !s->alone)
         return err_set(e, "a step as one CUDA graph is for one card (expected no graph)");
     if (!cards_model(m, s->n_cards, e))
         return false;
@@ -194,15 +205,18 @@ int32_t decoder_card_problems(struct decoder *d, const struct problem *p,
     struct cards *x = self(d);
     if (is_split(x))
         placement_advance(x->placement, p->tree, p->page_off, p->page_table, p->page_size);
+    int32_t n = 0;
     for (int32_t i = 0; i < x->n; i++) {
         struct card *c = &x->card[i];
+        if (!is_there(x, i))
+            continue;
         struct heads_part h = decoder_heads(&c->spec);
         card_view_clear(&c->view);
         c->p = *p;
         c->p.heads.h_q = h.n_q;
         c->p.heads.h_kv = h.n_kv;
         c->p.n_pages = c->spec.n_pages;
-        out[i] = &c->p;
+        out[n++] = &c->p;
         if (!is_split(x))
             continue;
         c->view = placement_view(x->placement, i, p->tree, p->page_off, p->page_table, p->page_size, true);
@@ -210,7 +224,7 @@ int32_t decoder_card_problems(struct decoder *d, const struct problem *p,
         c->p.page_off = c->view.page_off;
         c->p.page_table = c->view.page_table;
     }
-    return is_split(x) ? x->n : 1;
+    return is_split(x) ? n : 1;
 }
 
 /* The card's own slot for one of the pool, the tree being split; -1: another card has its page. */
@@ -239,7 +253,7 @@ static bool do_step(struct card *c, void *arg, struct err *e)
         c->slot[q] = own_slot(c, s->slot[q], q);
     own.p = &c->p;
     own.slot = c->slot;
-    own.plan = s->plan ? s->card_plan[is_split(c->all) ? c->rank : 0] : NULL;
+    own.plan = s->plan ? s->card_plan[is_split(c->all) ? c->rank - first_card(c->all) : 0] : NULL;
     own.card_plan = NULL;
     return decoder_step(c->d, &own, e);
 }
@@ -271,15 +285,15 @@ static bool cards_wait(struct decoder *d, struct decode_time *t, struct err *e)
 {
     struct decode_time time[CARDS_MOST] = {0};
     bool good = on_all(self(d), do_wait, time, e);
-    *t = time[0];
-    for (int32_t c = 1; c < self(d)->n; c++) {
+    *t = time[first_card(self(d))];
+    for (int32_t c = 0; c < self(d)->n; c++) {
         t->whole_s = fmax(t->whole_s, time[c].whole_s);
         t->attention_s = fmax(t->attention_s, time[c].attention_s);
         t->idle_s = fmax(t->idle_s, time[c].idle_s);
         t->move_s = fmax(t->move_s, time[c].move_s);
         t->layout_s = fmax(t->layout_s, time[c].layout_s);
         t->enqueue_s = fmax(t->enqueue_s, time[c].enqueue_s);
-        t->upload_bytes += time[c].upload_bytes;
+        t->upload_bytes += c == first_card(self(d)) ? 0 : time[c].upload_bytes;
     }
     return good;
 }
@@ -287,7 +301,8 @@ static bool cards_wait(struct decoder *d, struct decode_time *t, struct err *e)
 static bool cards_supports(const struct decoder *d, const struct problem *p, const struct plan *plan,
                            char *why)
 {
-    const struct card *c = &((const struct cards *)d)->card[0];
+    const struct cards *x = (const struct cards *)d;
+    const struct card *c = &x->card[first_card(x)];
     struct heads_part h = decoder_heads(&c->spec);
     struct problem own = *p;
     own.heads.h_q = h.n_q;
@@ -347,7 +362,9 @@ static void sort_move(struct cards *x, struct moves *m, int64_t from, int64_t to
     for (int32_t c = 0; c < x->n; c++) {
         int64_t here = is_split(x) ? local_slot(x, c, from) : from,
                 there = is_split(x) ? local_slot(x, c, to) : to;
-        if (there < 0)
+        if (there < 0 || !is_there(x, c))
+            continue;
+        if (here < 0 && !is_there(x, source))
             continue;
         if (here >= 0) {
             m->from[c][m->n[c]] = here;
@@ -578,9 +595,11 @@ struct decoder *decoder_cards_open(const struct decoder_type *type, const struct
         struct card *c = &x->card[i];
         *c = (struct card){.all = x, .rank = i, .spec = *s};
         c->spec.card = true;
-        c->spec.link = &x->link;
+        c->spec.link = s->alone ? NULL : &x->link;
         c->spec.rank = i;
         c->spec.n_pages = is_split(x) ? x->room + ceil_div(s->max_queries, s->page_size) : s->n_pages;
+        if (!is_there(x, i))
+            continue;
         c->slot = xcalloc((size_t)s->max_queries, sizeof *c->slot);
         CK(pthread_create(&c->thread, NULL, card_thread, c) == 0);
         c->running = true;

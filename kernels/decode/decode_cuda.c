@@ -203,7 +203,7 @@ static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
                                    .add = (i == O || i == DOWN) && s->rank == 0};
         struct gemm_trial trial = {.w = layers, .n_w = n_layers, .x = x[i], .y = y[i], .stream = d->stream};
         new.gemm[i] = gemm_new(&shape, &trial, e);
-        good = new.gemm[i] != NULL && (i != QKV || !d->split || agree(s, new.gemm[i]));
+        good = new.gemm[i] != NULL && (i != QKV || !d->split || !s->link || agree(s, new.gemm[i]));
     }
     if (!good) {
         free_products(&new);
@@ -364,7 +364,7 @@ static struct decoder *open_decoder(const struct decoder_spec *s, struct err *e)
     d->ffn = decoder_share(s, s->model->ffn);
     d->words = decoder_share(s, s->model->vocab);
     d->nccl = s->link ? s->link->card[s->rank] : NULL;
-    d->split = s->link && s->parallel != PARALLEL_TENSOR;
+    d->split = s->card && s->parallel != PARALLEL_TENSOR;
     d->kept = xcalloc((size_t)s->model->layers, sizeof *d->kept);
     d->plan = cuda_plan_empty(&opt);
     d->stream = gpu_stream_new(e);
@@ -461,7 +461,7 @@ static bool merge_cards(struct cuda_decoder *d, int64_t n, struct err *e)
                                   .parts = d->parts,
                                   .o = d->o,
                                   .lse = d->lse};
-    return nccl_gather(d->nccl, d->parts, a.bytes, d->stream, e) &&
+    return (!d->nccl || nccl_gather(d->nccl, d->parts, a.bytes, d->stream, e)) &&
            cuda_ok(decode_launch_merge(&a, d->stream), "merge of cards", e);
 }
 

@@ -269,6 +269,37 @@ TEST(a_card_that_fails_ends_the_step)
     ck_assert_str_eq(e.msg, "broken on purpose");
 }
 
+/* One of the cards on its own takes the steps that all take, moves among them, and waits for nobody. */
+LOOP_TEST(a_card_alone_goes_through_its_steps, 2 * N_PARALLEL)
+{
+    struct trace_opts opts = {.prompt = 14, .max_seq = 100, .topology = true};
+    struct err e = {0};
+    AUTO(trace) trace = trace_open("spec:32,1", &opts, &e);
+    ck_assert_msg(trace, "%s", e.msg);
+    struct decoder_spec spec = {.model = model_find("tiny", NULL),
+                                .page_size = 16,
+                                .n_pages = 320,
+                                .max_queries = 64,
+                                .n_cards = 2,
+                                .parallel = (enum parallel)(_i / 2),
+                                .alone = true,
+                                .rank = _i % 2};
+    AUTO(decoder) d = decoder_open(&decoder_cpu, &spec, &e);
+    CLEARED_BY(decode_run_close) struct decode_run r;
+    ck_assert_msg(d && decode_run_open(&r, d, true, false, &e), "%s", e.msg);
+    AUTO(pool) pool = pool_new(spec.page_size, spec.n_pages);
+    struct strategy_use use = strategy_of("pat");
+    struct plan_env env = decode_env(&spec);
+    for (int64_t t = 1; t <= 3; t++) {
+        CLEARED(step) x;
+        struct decode_time time;
+        ck_assert(step_new(&x, trace, t, pool, &use, &env, &e) && decode_run_advance(&r, &x, &e) &&
+                  decode_run_step(&r, &x, true, false, &e) && decoder_wait(d, &time, &e));
+        ck_assert(time.whole_s > 0);
+    }
+    pool_drain(pool);
+}
+
 /* What goes wrong must be seen, also by storage in 16 bits. */
 LOOP_TEST(a_wrong_step_is_noticed, 7)
 {

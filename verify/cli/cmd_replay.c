@@ -11,6 +11,7 @@
 #include "verify/replay/on_machine.h"
 #include "verify/sweep/sweep.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct replay_args {
     bool graph;
     enum replan replan;
     enum dtype dtype;
-    int64_t every, layers, page, check, gpus;
+    int64_t every, layers, page, check, gpus, card;
     enum parallel parallel;
 };
 
@@ -85,6 +86,9 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
             "spread each step over N such GPUs of one host: by NCCL, or simulated"),
         WORD("parallel", "HOW", &a->parallel, parallel_name, N_PARALLEL, "tensor",
              "what --gpus spreads, as for treeattn decode; HOW is"),
+        I64("card", "R", &a->card, 0, CARDS_MOST - 1, NULL,
+            "of N GPUs only R, from 0, on the one that is here: the time of its part, without what GPUs tell "
+            "each other"),
         TEXT("coefficients", "FILE", &a->coefficients, NULL,
              "of the time model, as treeattn fit saves them (our kernels on an H200: "
              "paper-figs/measured/h200_clock.csv)"),
@@ -127,7 +131,11 @@ static bool settle(struct replay_args *a, struct err *e)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
     if (a->gpus == 1 && a->parallel != PARALLEL_TENSOR)
         return err_set(e, "--parallel says how a step is spread over GPUs (expected --gpus N)");
-    if (a->graph && a->gpus > 1)
+    if (a->card >= a->gpus || (a->card >= 0 && a->gpus == 1))
+        return err_set(e, "--card %" PRId64 ": it is one of several, from 0 (expected --gpus N, and less than N)", a->card);
+    if (a->card >= 0 && a->check)
+        return err_set(e, "--check wants what all cards computed (expected no --card)");
+    if (a->graph && a->gpus > 1 && a->card < 0)
         return err_set(e, "--graph is of one GPU (expected no --gpus)");
     if ((a->check || a->decoder || a->graph) && a->machine)
         return err_set(e, "--check, --decoder and --graph are for steps that run (expected no --machine)");
@@ -180,6 +188,8 @@ static bool set_up_machine(const struct replay_args *a, struct replay_run *run, 
                                      .env = r->env,
                                      .n_cards = r->n_cards,
                                      .parallel = r->parallel,
+                                     .alone = r->alone,
+                                     .rank = r->rank,
                                      .page_size = r->page_size};
     if (!cards_can(r, e))
         return false;
@@ -233,6 +243,8 @@ static bool set_up(const struct replay_args *a, struct replay_run *run, struct g
         .page_size = (int32_t)a->page,
         .n_cards = (int32_t)a->gpus,
         .parallel = a->parallel,
+        .alone = a->card >= 0,
+        .rank = (int32_t)max_i64(0, a->card),
         .exec = &g->exec,
     };
     return a->machine ? set_up_machine(a, run, g, e) : set_up_device(a, run, g, e);
@@ -267,7 +279,7 @@ static bool run_and_print(struct replay_args *a, struct replay_run *run, const c
 int cmd_replay(int argc, char **argv)
 {
     struct err e = {0};
-    struct replay_args a = {.tree.many = true};
+    struct replay_args a = {.tree.many = true, .card = -1};
     struct replay_run run = {0};
     struct ground ground = {.mc = *machine_default()};
     char *command = origin_command(argv[0], argc, argv);

@@ -106,7 +106,9 @@ bool replay_jobs_device(struct replay_run *run, const struct decoder_type *type,
                                 .seed = seed,
                                 .graph = graph,
                                 .n_cards = r->n_cards,
-                                .parallel = r->parallel};
+                                .parallel = r->parallel,
+                                .alone = r->alone,
+                                .rank = r->rank};
     int64_t most = replay_pages(r, r->memory);
     /* copies are not all that there is to run: they take what others leave of the GPU */
     int64_t room = gpu ? replay_pages(r, (double)caps.mem_free) : most;
@@ -126,15 +128,17 @@ bool replay_jobs_device(struct replay_run *run, const struct decoder_type *type,
 char *replay_jobs_describe(const struct replay_run *run, const char *where, bool graph)
 {
     const struct replay *r = &run->replay;
-    char coefs[64] = "", cards[48] = "";
+    char coefs[64] = "", cards[48] = "", only[24] = "";
     if (r->n_cards > 1)
         snprintf(cards, sizeof cards, " x %" PRId32 ", %s", r->n_cards, parallel_name[r->parallel]);
+    if (r->alone)
+        snprintf(only, sizeof only, ", card %" PRId32 " of them", r->rank);
     if (run->coefs_told)
         snprintf(coefs, sizeof coefs, " with fitted coefficients (sum %08" PRIx32 ")", run->coefs_sum);
     char *text =
-        xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s%s, pages of %" PRId32
+        xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s%s%s, pages of %" PRId32
                   ", planned %s%s, every %" PRId64 ", check %" PRId64 ";",
-                  r->model->name, r->model->layers, dtype_name[r->env.heads.dtype], where, cards, coefs,
+                  r->model->name, r->model->layers, dtype_name[r->env.heads.dtype], where, cards, only, coefs,
                   r->page_size, replan_name[r->replan], graph ? ", graphs" : "", r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
         char *name = strategy_label(&r->use[i]);

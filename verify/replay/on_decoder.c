@@ -111,7 +111,8 @@ bool replay_device_open(struct replay_device *d, const struct decoder_type *type
     *d = (struct replay_device){.every_step = every_step};
     d->decoder = decoder_open(type, spec, e);
     bool gpu = d->decoder && strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL);
-    snprintf(d->name, sizeof d->name, "%s, measured", gpu ? caps.name : type->name);
+    char name[DECODER_CARDS_NAME];
+    snprintf(d->name, sizeof d->name, "%s, measured", decoder_cards_name(spec, gpu ? caps.name : type->name, name));
     return d->decoder != NULL;
 }
 

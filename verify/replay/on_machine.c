@@ -30,6 +30,8 @@ static struct decoder_spec card_of(const struct replay_machine *m)
                                  .dtype = m->heads.dtype,
                                  .n_cards = m->n_cards,
                                  .parallel = m->parallel,
+                                 .alone = m->alone,
+                                 .rank = m->rank,
                                  .card = m->n_cards > 1};
 }
 
@@ -40,12 +42,12 @@ static double hops_s(const struct replay_machine *m, int32_t hops, double bytes)
 
 double replay_sum_s(const struct replay_machine *m, double bytes)
 {
-    return hops_s(m, 2 * (m->n_cards - 1), bytes / m->n_cards);
+    return m->alone ? 0 : hops_s(m, 2 * (m->n_cards - 1), bytes / m->n_cards);
 }
 
 double replay_gather_s(const struct replay_machine *m, double bytes)
 {
-    return hops_s(m, m->n_cards - 1, bytes);
+    return m->alone ? 0 : hops_s(m, m->n_cards - 1, bytes);
 }
 
 /* Weight w of one layer times n queries. */
@@ -111,7 +113,7 @@ static bool card_s(const struct replay_machine *m, const struct strategy_use *us
     return plan ? true : err_missing(e, "a card: %.200s", why);
 }
 
-/* The same of the slowest card, with what cards tell each other. Pages are dealt out anew at each step. */
+/* The same of the slowest card that is there, with what cards tell each other. Pages are dealt out anew at each step. */
 static bool cards_s(const struct replay_machine *m, const struct step *x, double *s, struct err *e)
 {
     const struct tree *t = x->tree;
@@ -128,7 +130,7 @@ static bool cards_s(const struct replay_machine *m, const struct step *x, double
     struct placement *where = placement_new(m->parallel, m->n_cards, n, n);
     placement_advance(where, t, page_off, page, m->page_size);
     bool good = true;
-    for (int32_t c = 0; c < m->n_cards && good; c++) {
+    for (int32_t c = m->rank; c < (m->alone ? m->rank + 1 : m->n_cards) && good; c++) {
         struct card_view v = placement_view(where, c, t, page_off, page, m->page_size, true);
         good = card_s(m, x->use, v.tree, s, e);
         card_view_clear(&v);
@@ -168,10 +170,8 @@ static bool run_step(void *self, const struct step *s, struct step_times *out, s
 
 struct executor replay_on_machine(struct replay_machine *m)
 {
-    if (m->n_cards > 1)
-        snprintf(m->name, sizeof m->name, "%d x %s, %s, simulated", m->n_cards, m->mc->name,
-                 parallel_name[m->parallel]);
-    else
-        snprintf(m->name, sizeof m->name, "%s, simulated", m->mc->name);
+    struct decoder_spec cards = card_of(m);
+    char name[DECODER_CARDS_NAME];
+    snprintf(m->name, sizeof m->name, "%s, simulated", decoder_cards_name(&cards, m->mc->name, name));
     return (struct executor){.name = m->name, .self = m, .run = run_step};
 }

@@ -63,6 +63,8 @@ struct replay {
         private_kv_pages; /* more pages behind it, for storage in which every query has a copy of its path */
     int32_t n_cards;      /* over 1: a step is spread over so many, */
     enum parallel parallel;
+    bool alone; /* of them only card `rank` is there: no collectives */
+    int32_t rank;
     double
         memory; /* bytes of the device, of all cards together; what is left of it after the weights is for K and V */
     const struct executor *exec;
