@@ -29,6 +29,7 @@ extern "C" {
     X(double, l2_bandwidth, "B/s", 1, 1e18, "L2 to SMs")                                                     \
     X(double, tensor_flops, "FLOP/s", 1, 1e21, "dense fp16 and bf16 products, fp32 accumulation")            \
     X(double, launch_ns, "ns", 0, 1e9, "from the end of a kernel to the start of the next in a graph")       \
+    X(double, kernel_ns, "ns", 0, 1e9, "of a kernel of a decode step, besides its bytes and operations")     \
     X(double, link_bandwidth, "B/s", 1, 1e18, "between two cards of a host, one way")                        \
     X(double, link_ns, "ns", 0, 1e9, "a collective of no bytes over no hops: NCCL's own time")               \
     X(double, hop_ns, "ns", 0, 1e9, "a hop of a collective, from card to card")                              \
