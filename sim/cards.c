@@ -49,10 +49,21 @@ struct placement {
     int64_t load[CARDS_MOST]; /* tokens, while pages are dealt out */
 };
 
+int64_t placement_room(enum parallel way, int32_t n_cards, int64_t most_pages)
+{
+    switch (way) {
+    case PARALLEL_CONTEXT:
+        return min_i64(most_pages, ceil_div(most_pages, n_cards) + 1);
+    case PARALLEL_SUBTREE:
+        return min_i64(most_pages, ceil_div(3 * most_pages, 2 * n_cards) + 1);
+    default:
+        return most_pages;
+    }
+}
+
 struct placement *placement_new(enum parallel way, int32_t n_cards, int64_t n_pages, int64_t room)
 {
-    CK(way != PARALLEL_TENSOR && n_cards >= 1 && n_cards <= CARDS_MOST && n_cards * room >= n_pages);
-    CK(way != PARALLEL_REPLICATE || room >= n_pages);
+    CK(way != PARALLEL_TENSOR && n_cards >= 1 && n_cards <= CARDS_MOST && room > 0);
     struct placement *x = xcalloc(1, sizeof *x);
     *x = (struct placement){.way = way, .n_cards = n_cards, .n_pages = n_pages, .room = room};
     x->card = xcalloc((size_t)n_pages, sizeof *x->card);

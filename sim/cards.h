@@ -47,7 +47,10 @@ bool cards_model(const struct model *m, int32_t n, struct err *e);
 
 /* Where the pages of a pool are, each on one card or on all of them. */
 struct placement;
-/* n_pages: of the pool. room: pages that a card can hold, n * room >= n_pages; PARALLEL_REPLICATE: room = n_pages. */
+/* Pages that each card needs room for, where so many are in use at most: its share; half as much again, where whole subtrees are dealt
+ * out; all, where a page may be on all cards. */
+int64_t placement_room(enum parallel way, int32_t n_cards, int64_t most_pages);
+/* n_pages: of the pool. room: pages that a card can hold, at least placement_room of those that are in use at a time. */
 struct placement *placement_new(enum parallel way, int32_t n_cards, int64_t n_pages, int64_t room);
 void placement_free(struct placement *x);
 

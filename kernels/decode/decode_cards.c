@@ -177,19 +177,6 @@ static bool check_split(const struct decoder_spec *s, struct err *e)
     return s->parallel != PARALLEL_TENSOR || cards_heads(&heads, s->parallel, s->n_cards, 0, &part, e);
 }
 
-/* Pages that a card has room for: its share, and where whole subtrees are dealt out, half as much again. */
-static int64_t room_of(const struct decoder_spec *s)
-{
-    switch (s->parallel) {
-    case PARALLEL_CONTEXT:
-        return min_i64(s->n_pages, ceil_div(s->n_pages, s->n_cards) + 1);
-    case PARALLEL_SUBTREE:
-        return min_i64(s->n_pages, ceil_div(3 * s->n_pages, 2 * s->n_cards) + 1);
-    default:
-        return s->n_pages;
-    }
-}
-
 /* ---- steps ------------------------------------------------------------------------------------------------ */
 
 static bool is_split(const struct cards *x) /* the tree, and not the heads */
@@ -584,7 +571,7 @@ struct decoder *decoder_cards_open(const struct decoder_type *type, const struct
     x->shown.about = type->about;
     x->base = (struct decoder){.type = &x->shown, .spec = *s};
     x->n = s->n_cards;
-    x->room = room_of(s);
+    x->room = placement_room(s->parallel, x->n, s->n_pages);
     if (s->parallel != PARALLEL_TENSOR)
         x->placement = placement_new(s->parallel, x->n, s->n_pages, x->room);
     link_open(&x->link, x->n);

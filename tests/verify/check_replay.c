@@ -212,10 +212,9 @@ LOOP_TEST(a_link_costs_what_goes_over_it, N_PARALLEL)
         CLEARED(setting) s;
         set(&s, slow ? "h200:link_ns=1e9" : "h200:link_ns=0", "llama-3-8b", "pat", some_traces[0].spec,
             some_traces[0].opts);
-        s.sim.n_cards = 2;
-        s.sim.parallel = (enum parallel)_i;
+        s.sim.n_cards = s.replay.n_cards = 2;
+        s.sim.parallel = s.replay.parallel = (enum parallel)_i;
         s.sim.env = s.replay.env;
-        s.sim.page_size = s.replay.page_size;
         MUST(go, &s, NULL);
         attention[slow] = s.total[0].time.attention_s;
         other[slow] = s.total[0].time.other_s;
@@ -235,12 +234,11 @@ LOOP_TEST(the_slowest_card_sets_the_pace, N_PARALLEL)
         CLEARED(setting) s;
         set(&s, "h200:link_ns=0,hop_ns=0,link_bandwidth=1e17", "llama-3-8b", "pat", some_traces[0].spec,
             some_traces[0].opts);
-        s.sim.n_cards = 2;
-        s.sim.parallel = (enum parallel)_i;
+        s.sim.n_cards = s.replay.n_cards = 2;
+        s.sim.parallel = s.replay.parallel = (enum parallel)_i;
         s.sim.alone = c > 0;
         s.sim.rank = c > 0 ? c - 1 : 0;
         s.sim.env = s.replay.env;
-        s.sim.page_size = s.replay.page_size;
         s.src.last = 1;
         MUST(go, &s, NULL);
         attention[c] = s.total[0].time.attention_s;

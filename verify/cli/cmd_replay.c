@@ -189,8 +189,7 @@ static bool set_up_machine(const struct replay_args *a, struct replay_run *run, 
                                      .n_cards = r->n_cards,
                                      .parallel = r->parallel,
                                      .alone = r->alone,
-                                     .rank = r->rank,
-                                     .page_size = r->page_size};
+                                     .rank = r->rank};
     if (!cards_can(r, e))
         return false;
     if (!coefs_read_clock(file, g->mc.name, a->part, &g->sim.coefs, g->rest, e))

@@ -114,31 +114,16 @@ static bool card_s(const struct replay_machine *m, const struct strategy_use *us
     return plan ? true : err_missing(e, "a card: %.200s", why);
 }
 
-/* The same of the slowest card that is there, with what cards tell each other. Pages are dealt out anew at each step. */
+/* The same of the slowest card that is there, with what cards tell each other. */
 static bool cards_s(const struct replay_machine *m, const struct step *x, double *s, struct err *e)
 {
     const struct tree *t = x->tree;
     *s = 0;
     if (m->parallel == PARALLEL_TENSOR)
         return card_s(m, x->use, t, s, e);
-    int64_t *page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *page_off);
-    for (int32_t i = 0; i < t->n_nodes; i++)
-        page_off[i + 1] = page_off[i] + ceil_div(t->len[i], m->page_size);
-    int64_t n = page_off[t->n_nodes];
-    int32_t *page = xcalloc((size_t)n, sizeof *page);
-    for (int64_t i = 0; i < n; i++)
-        page[i] = (int32_t)i;
-    struct placement *where = placement_new(m->parallel, m->n_cards, n, n);
-    placement_advance(where, t, page_off, page, m->page_size);
     bool good = true;
-    for (int32_t c = m->rank; c < (m->alone ? m->rank + 1 : m->n_cards) && good; c++) {
-        struct card_view v = placement_view(where, c, t, page_off, page, m->page_size, true);
-        good = card_s(m, x->use, v.tree, s, e);
-        card_view_clear(&v);
-    }
-    placement_free(where);
-    free(page_off);
-    free(page);
+    for (int32_t c = m->rank; c < (m->alone ? m->rank + 1 : m->n_cards) && good; c++)
+        good = card_s(m, x->use, x->view[c].tree, s, e);
     double row = (double)m->heads.d * heads_elt_bytes(&m->heads) + 4,
            part = (double)t->n_queries * m->heads.h_q * row; /* O and LSE */
     *s += replay_gather_s(m, part) + kernel_s(m, part, 0);

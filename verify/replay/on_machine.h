@@ -21,7 +21,6 @@ struct replay_machine {
     enum parallel parallel;
     bool alone; /* as in struct replay */
     int32_t rank;
-    int32_t page_size;
     char name[DECODER_CARDS_NAME + 16];
 };
 struct executor replay_on_machine(struct replay_machine *m);

@@ -149,6 +149,21 @@ int64_t replay_copies(const struct replay *r, const struct replay_source *src, i
     return s.lanes * s.pages <= room ? s.lanes * s.pages : 0;
 }
 
+/* Pages on simulated cards, with as much room as a decoder gives them: what is in use at most decides. */
+static bool place_pages(struct pass *ps, struct err *e)
+{
+    const struct replay *r = ps->r;
+    int64_t most = 1;
+    int32_t queries = 1;
+    if (!simulated(r->exec) || r->n_cards <= 1 || r->parallel == PARALLEL_TENSOR)
+        return true;
+    if (!replay_peak(ps->src, r->page_size, r->n_pages, &most, &queries, e))
+        return false;
+    ps->placement =
+        placement_new(r->parallel, r->n_cards, r->n_pages, placement_room(r->parallel, r->n_cards, most));
+    return true;
+}
+
 /* Everything of strategies ps->first .. ps->last - 1. `name`: how the log calls the pass. */
 static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, struct replay_total *total,
                      struct replay_pool *pool, struct progress *progress, struct err *e)
@@ -159,6 +174,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     if (progress)
         progress_drop(progress, ceil_div(done, every));
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
+    good = good && place_pages(ps, e);
     struct private_kv_spec lanes = {0};
     if (total[ps->first].made)
         lanes = lanes_of(ps->r, ps->src);
@@ -177,6 +193,8 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     pool->leaked += pool_drain(ps->pool);
     ps->pending = NULL; /* if it failed before that ended */
     pool_free(ps->pool);
+    placement_free(ps->placement);
+    ps->placement = NULL;
     private_kv_free(ps->copies);
     steps_clear(ps);
     return good;

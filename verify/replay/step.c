@@ -27,6 +27,9 @@ void step_free(struct step *s)
 {
     plan_free(s->plan);
     nform_free(s->nf);
+    for (int32_t c = 0; c < s->n_views; c++)
+        card_view_clear(&s->view[c]);
+    free(s->view);
     free(s->page_off);
     free(s->page_table);
     trace_parts_free(&s->parts);

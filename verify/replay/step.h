@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_REPLAY_STEP_H
 #define TREEATTN_VERIFY_REPLAY_STEP_H
 
+#include "sim/cards.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
 #include "verify/replay/private_kv.h"
@@ -22,6 +23,8 @@ struct step {
     int32_t *page_table;
     struct nform *nf;
     struct plan *plan; /* NULL: no attention */
+    struct card_view *view; /* [n_views] what each of several cards has of the tree, where steps are simulated; NULL: all of it */
+    int32_t n_views;
     const struct strategy_use
         *use;              /* what cards plan their parts with, where a step is spread over several */
     char why[WHY_MAX];     /* why the strategy that was asked for a plan does not apply */

@@ -285,6 +285,9 @@ static bool advance(struct pass *ps, struct sample *sample, int64_t t, struct er
     if (!pool_advance(ps->pool, s->tree, &s->parts, t, &s->moved, e))
         return false;
     s->pool_s = thread_s() - start;
+    for (int64_t i = 0; i < s->moved.n_moves && ps->placement; i++)
+        placement_follow(ps->placement, (int32_t)(s->moved.move[i].from / ps->r->page_size),
+                         (int32_t)(s->moved.move[i].to / ps->r->page_size));
     start = thread_s();
     sample->from = kept_from(ps, s->tree, t);
     sample->kept_s = thread_s() - start;
@@ -312,6 +315,17 @@ static int64_t place_of(int64_t every, int64_t first, int64_t last)
     return first + (int64_t)((at >> 32) * (uint64_t)every >> 32);
 }
 
+/* The step's pages on cards. */
+static void deal_out(struct pass *ps, struct step *s)
+{
+    int32_t n = ps->r->n_cards, size = ps->r->page_size;
+    placement_advance(ps->placement, s->tree, ps->page_off, ps->page_table, size);
+    s->n_views = n;
+    s->view = xcalloc((size_t)n, sizeof *s->view);
+    for (int32_t c = 0; c < n; c++)
+        s->view[c] = placement_view(ps->placement, c, s->tree, ps->page_off, ps->page_table, size, true);
+}
+
 /* What the step is for all strategies. The page table is made, and is the host's work, too. */
 static void look_at(struct pass *ps, struct sample *s, int64_t weight)
 {
@@ -324,6 +338,8 @@ static void look_at(struct pass *ps, struct sample *s, int64_t weight)
     } else {
         make_table(ps, step);
     }
+    if (ps->placement)
+        deal_out(ps, step);
     s->row = (struct replay_row){.source = ps->src->number,
                                  .step = step->t,
                                  .weight = weight,

@@ -49,6 +49,7 @@ struct pass {
     const struct replay_total *total;
     struct pool *pool;
     struct private_kv *copies;  /* NULL: all share the pool */
+    struct placement *placement; /* of pages on cards that are simulated; NULL: each card has all of the tree */
     struct kept_plan *kept;     /* [n_use]; NULL where steps are simulated, at once and in any order */
     struct step_choice *choice; /* the same */
     struct replay_row *pending; /* started and not yet collected */
