@@ -2,7 +2,7 @@
 # twice.sh FOLDER VERSION - the archive of two checkouts of one commit, in two folders, is the same bytes; where there is git.
 set -eu
 out=$1 version=$2
-git rev-parse HEAD >/dev/null 2>&1 || { echo "dist: not tried, this is no git checkout"; exit 0; }
+[ -e .git ] && git rev-parse HEAD >/dev/null 2>&1 || { echo "dist: not tried, this is no git checkout"; exit 0; }
 rm -rf "$out"
 mkdir -p "$out"
 git clone -q --no-checkout . "$out/other/checkout" 2>/dev/null
