@@ -2,9 +2,11 @@
 #include "tests/verify/stateful.h"
 #include "verify/cases/random_cases.h"
 #include "verify/judge/judge.h"
+#include "verify/judge/outside.h"
 #include "verify/judge/repeat.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 AUTO_FREE(test_case, test_case, test_case_free)
@@ -96,6 +98,53 @@ TEST(a_later_run_is_guarded)
     ck_assert_int_eq(calls, 3);
     ck_assert_ptr_null(guarded_change(&b->inputs, b->p));
     ck_assert_int_eq(judge_case(b, &c.use, kernels[0]).verdict, V_PASS);
+}
+
+/* An answer that is grossly wrong on other contents: always, or only after a run on the first ones. */
+static struct {
+    bool by_itself, asked;
+    float first;
+} spoiled;
+
+static enum run_end attend_first(const struct kernel *k, const struct question *ask, struct output *out,
+                                 struct err *why)
+{
+    (void)k;
+    const struct problem *p = ask->p;
+    struct nform *nf = nform_new(p->tree);
+    struct strategy_use use = strategy_of("flash-decoding");
+    struct plan_env env = plan_env_default(p->heads);
+    struct ledger counted = {0};
+    char reason[WHY_MAX];
+    struct plan *plan = strategy_plan(&use, nf, &env, reason);
+    ck_assert_msg(plan && kernels[0]->run(p, plan, out, &counted, why), "%s", why->msg);
+    float now = ((const float *)p->q)[0];
+    if (!spoiled.asked)
+        spoiled.first = now;
+    spoiled.asked = true;
+    if (now != spoiled.first && (spoiled.by_itself || !ask->fresh))
+        ((float *)out->o)[1] += 3;
+    plan_free(plan);
+    nform_free(nf);
+    return RUN_DONE;
+}
+
+/* Who is wrong in a fresh process, too, keeps nothing: its numbers are to blame, not its state. */
+LOOP_TEST(a_fresh_process_tells_state_from_numbers, 2)
+{
+    static const struct kernel_arithmetic single = {
+        .accumulate = DT_F32, .probability = DT_F32, .partial_o = DT_F32, .merge_chain = 64};
+    static const struct kernel mine = {
+        .name = "first", .attend = attend_first, .declared = &single, .lse_unit = 1, .view = "tree"};
+    CLEARED_BY(case_clear) struct case_spec c = parse(plain);
+    AUTO(test_case) b = MUST(test_case_new, &c, NULL);
+    struct result r;
+    spoiled.by_itself = _i == 1;
+    spoiled.asked = false;
+    ck_assert_int_eq(outside_points(b, &mine, &c.use, 1, false, &r), 1);
+    ck_assert_msg(r.verdict == V_FAIL && r.stage == STAGE_REPEAT, "%s", r.why);
+    ck_assert(result_is_gross(&r));
+    ck_assert_msg((strcmp(result_code(&r), "STATE") == 0) == (_i == 0), "%s", result_code(&r));
 }
 
 /* ---- what is changed ------------------------------------------------------------------------------------- */
