@@ -249,6 +249,89 @@ LOOP_TEST(the_slowest_card_sets_the_pace, N_PARALLEL)
     assert_near(other[0], other[2], 1e-6, "other kernels");
 }
 
+/* Tokens of two cards at each step. */
+enum { DEALT_STEPS = 12 };
+struct dealt {
+    int64_t tokens[DEALT_STEPS + 1][2];
+};
+
+static void count_dealt(struct dealt *x, int64_t t, const struct card_view *view)
+{
+    for (int32_t c = 0; c < 2; c++)
+        for (int32_t v = 0; v < view[c].tree->n_nodes; v++)
+            x->tokens[t][c] += view[c].tree->len[v];
+}
+
+static bool look_at_views(void *self, const struct step *s, struct step_times *out, struct err *e)
+{
+    (void)e;
+    ck_assert_int_eq(s->n_views, 2);
+    count_dealt(self, s->t, s->view);
+    *out = (struct step_times){0};
+    return true;
+}
+
+/* What cards should have, step by step; `anew`: without the steps before. */
+static void deal(const struct setting *s, enum parallel way, bool anew, struct dealt *x)
+{
+    struct err e = {0};
+    int64_t most = 1, cap = 0, n = s->replay.n_pages;
+    int32_t queries = 1, size = s->replay.page_size, *table = NULL;
+    MUST(replay_peak, &s->src, size, n, &most, &queries);
+    AUTO(pool) pool = pool_new(size, n);
+    struct placement *where = NULL;
+    for (int64_t t = 1; t <= s->src.last; t++) {
+        struct trace_parts parts;
+        struct pool_step moved;
+        struct tree *tree = trace_step(s->trace, t, &parts);
+        FREED int64_t *off = xcalloc((size_t)tree->n_nodes + 1, sizeof *off);
+        ck_assert(pool_advance(pool, tree, &parts, t, &moved, &e));
+        pool_table(pool, tree, &parts, off, &table, &cap);
+        if (anew) {
+            placement_free(where);
+            where = NULL;
+        }
+        where = where ? where : placement_new(way, 2, n, placement_room(way, 2, most));
+        for (int64_t i = 0; i < moved.n_moves; i++)
+            placement_follow(where, (int32_t)(moved.move[i].from / size), (int32_t)(moved.move[i].to / size));
+        placement_advance(where, tree, off, table, size);
+        struct card_view view[2];
+        for (int32_t c = 0; c < 2; c++)
+            view[c] = placement_view(where, c, tree, off, table, size, true);
+        count_dealt(x, t, view);
+        for (int32_t c = 0; c < 2; c++)
+            card_view_clear(&view[c]);
+        trace_parts_free(&parts);
+        tree_free(tree);
+    }
+    pool_drain(pool);
+    placement_free(where);
+    free(table);
+}
+
+/* Simulated cards keep the pages that they have, as a decoder's do, and get them where an accepted token goes. */
+LOOP_TEST(simulated_cards_keep_their_pages, 2 * 3)
+{
+    CLEARED(setting) s;
+    enum parallel way = (enum parallel)(PARALLEL_CONTEXT + _i % 3);
+    set(&s, "h200", "llama-3-8b", "pat", _i < 3 ? "fewshot:9" : "spec:32,1",
+        (struct trace_opts){.prompt = 300, .max_seq = 400, .topology = _i >= 3});
+    struct dealt got = {0}, kept = {0}, anew = {0};
+    s.replay.n_cards = 2;
+    s.replay.parallel = way;
+    s.replay.n_pages = 200;
+    s.src.last = DEALT_STEPS;
+    s.exec = (struct executor){.name = "none", .self = &got, .run = look_at_views};
+    MUST(go, &s, NULL);
+    deal(&s, way, false, &kept);
+    deal(&s, way, true, &anew);
+    for (int64_t t = 1; t <= DEALT_STEPS; t++)
+        for (int32_t c = 0; c < 2; c++)
+            ck_assert_int_eq(got.tokens[t][c], kept.tokens[t][c]);
+    if (_i == 0)
+        ck_assert(memcmp(&kept, &anew, sizeof kept) != 0);
+}
+
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
 TEST(samples_stand_for_all)
