@@ -233,6 +233,80 @@ void fig_replayed_fitted(struct figure *f)
                 "treeattn takes the least time, simulated and measured: less than %d of %d", first, others);
 }
 
+/* ---- a step of one of several cards ---------------------------------------------------------------------------- */
+
+/* "card 0 of 2 x NVIDIA H200, tensor, measured" as it is simulated. */
+static const char *simulated_machine(struct figure *f, const char *measured)
+{
+    const char *card = strstr(measured, "NVIDIA H200"), *rest = card ? card + strlen("NVIDIA H200") : "";
+    return figure_text(f, "%.*sh200%.*ssimulated", card ? (int)(card - measured) : 0, measured,
+                       (int)(strlen(rest) - strlen("measured")), rest);
+}
+
+/* A panel's points, and how far the furthest and most of them are off. */
+struct errors {
+    double error[128];
+    int n;
+};
+
+/* The measured row, which one step of `steps` stands for, beside the same of `data`. column: "other_s" or "whole_s". */
+static void add_card(struct figure *f, const struct csv *data, const struct csv *measured, int64_t row,
+                     const char *column, const char *series, struct errors *x)
+{
+    const char *machine = cell_text(f, measured, row, "machine"), *trace = cell_text(f, measured, row, "trace"),
+               *model = cell_text(f, measured, row, "model");
+    double ms = 1e3 / cell_number(f, measured, row, "iterations"), a = ms * cell_number(f, measured, row, column),
+           b = ms * pick(f, data, column, "machine", simulated_machine(f, machine), "trace",
+                         trace, "model", model, "strategy", "treeattn", NULL);
+    add_point(f, series, figure_text(f, "%s, %s, %s", model, trace, machine), a, b, NAN);
+    if (x->n < (int)(sizeof x->error / sizeof x->error[0]))
+        x->error[x->n++] = 100 * fabs(a / b - 1);
+}
+
+static void check_errors(struct figure *f, const char *name, struct errors *x, int most, int furthest)
+{
+    double median = x->n ? quantile(x->error, x->n, 0.5) : NAN, worst = x->n ? quantile(x->error, x->n, 1) : NAN;
+    check_trend(f, median <= most, "%s: median error at most %d %%: %.2g %% of %d", name, most, median, x->n);
+    check_trend(f, worst <= furthest, "%s: none over %d %%: %.2g %%", name, furthest, worst);
+}
+
+void fig_cards(struct figure *f)
+{
+    static const char *const way[][2] = {{", tensor,", "cards-tensor"},
+                                         {", context,", "cards-context"},
+                                         {", subtree,", "cards-subtree"},
+                                         {", replicate,", "cards-replicate"}};
+    const struct csv *t = figure_table(f, "measured/h200_cards"), *batches = figure_table(f, "data/cards"),
+                     *ways = figure_table(f, "data/cards_ways");
+    struct errors fitted = {0}, unseen = {0}, one = {0}, two = {0};
+    int less = 0;
+    add_panel(f, "the other kernels of a step, 8 to 256 queries", SCATTER, LOG_X | LOG_Y, "measured (ms)",
+              "simulated (ms)");
+    for (int64_t row = -1; (row = pick_row(f, t, row, "strategy", "treeattn", "run", "fitted", NULL)) >= 0;)
+        add_card(f, batches, t, row, "other_s", "cards-fitted", &fitted);
+    for (int64_t row = -1; (row = pick_row(f, t, row, "strategy", "treeattn", "run", "unseen", NULL)) >= 0;)
+        add_card(f, batches, t, row, "other_s", "cards-unseen", &unseen);
+    check_errors(f, "other kernels, fitted", &fitted, 5, 10);
+    check_errors(f, "other kernels, not fitted", &unseen, 5, 10);
+    add_panel(f, "whole steps of one of two, few-shot 50 and 400,000 tokens", SCATTER, LOG_X | LOG_Y,
+              "measured (ms)", "simulated (ms)");
+    for (int64_t row = -1;
+         (row = pick_row(f, t, row, "strategy", "treeattn", "run", "workloads", NULL)) >= 0;) {
+        const char *machine = cell_text(f, t, row, "machine"), *series = "cards-one";
+        if (strcmp(cell_text(f, t, row, "workload"), "sorting") == 0)
+            continue;
+        for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
+            series = strstr(machine, way[i][0]) ? way[i][1] : series;
+        add_card(f, ways, t, row, "whole_s", series, strcmp(series, "cards-one") == 0 ? &one : &two);
+        less += cell_number(f, t, row, "whole_s") < pick(f, t, "whole_s", "run", "workloads", "strategy", "treeattn", "trace",
+                                                         cell_text(f, t, row, "trace"), "machine",
+                                                         "NVIDIA H200, measured", NULL);
+    }
+    check_trend(f, less == two.n, "each of two takes less time than one GPU: %d of %d", less, two.n);
+    check_errors(f, "whole steps of one of two", &two, 10, 20);
+    check_errors(f, "whole steps of one GPU", &one, 25, 25);
+}
+
 /* ---- which strategy wins where -------------------------------------------------------------------------------- */
 
 enum { N_CROSSING = 8, QUERY_CENTRIC = 2 };
