@@ -129,9 +129,9 @@ char *replay_jobs_describe(const struct replay_run *run, const char *where, bool
 {
     const struct replay *r = &run->replay;
     char coefs[64] = "", cards[48] = "", only[24] = "";
-    if (r->n_cards > 1)
+    if (r->n_cards > 1 && simulated(r->exec)) /* else `where` says so */
         snprintf(cards, sizeof cards, " x %" PRId32 ", %s", r->n_cards, parallel_name[r->parallel]);
-    if (r->alone)
+    if (r->alone && simulated(r->exec))
         snprintf(only, sizeof only, ", card %" PRId32 " of them", r->rank);
     if (run->coefs_told)
         snprintf(coefs, sizeof coefs, " with fitted coefficients (sum %08" PRIx32 ")", run->coefs_sum);
