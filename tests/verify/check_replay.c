@@ -226,14 +226,14 @@ LOOP_TEST(a_link_costs_what_goes_over_it, N_PARALLEL)
     }
 }
 
-/* A step takes as long as the slowest of the cards does alone, where the link costs nothing. */
+/* Where the link costs nothing, a step takes as long as the slowest of the cards does alone. A card alone has no link. */
 LOOP_TEST(the_slowest_card_sets_the_pace, N_PARALLEL)
 {
     double attention[3], other[3]; /* of both, of each alone */
     for (int32_t c = 0; c < 3; c++) {
         CLEARED(setting) s;
-        set(&s, "h200:link_ns=0,hop_ns=0,link_bandwidth=1e17", "llama-3-8b", "pat", some_traces[0].spec,
-            some_traces[0].opts);
+        set(&s, c > 0 ? "h200" : "h200:link_ns=0,hop_ns=0,link_bandwidth=1e17", "llama-3-8b", "pat", "fewshot:50",
+            (struct trace_opts){.prompt = 4000, .max_seq = 4400});
         s.sim.n_cards = s.replay.n_cards = 2;
         s.sim.parallel = s.replay.parallel = (enum parallel)_i;
         s.sim.alone = c > 0;
@@ -244,6 +244,8 @@ LOOP_TEST(the_slowest_card_sets_the_pace, N_PARALLEL)
         attention[c] = s.total[0].time.attention_s;
         other[c] = s.total[0].time.other_s;
     }
+    if (_i == PARALLEL_CONTEXT || _i == PARALLEL_SUBTREE) /* the first has the prompt, which all queries read */
+        ck_assert_double_gt(attention[1], 1.01 * attention[2]);
     assert_near(attention[0], fmax(attention[1], attention[2]), 1e-6, "attention");
     assert_near(other[0], other[1], 1e-6, "other kernels");
     assert_near(other[0], other[2], 1e-6, "other kernels");
