@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct decoder_type *const decoder_types[] = {&decoder_cpu, &decoder_cuda, NULL};
@@ -106,6 +107,11 @@ struct decoder_bytes decoder_bytes(const struct decoder_spec *s)
         .rest = n * (4 * ((int64_t)m->hidden + m->vocab) +
                      dtype_size[s->dtype] * (2 * (int64_t)m->hidden + qkv + 2 * q + 3 * (int64_t)m->ffn)),
     };
+}
+
+void decoder_several_gpus(void)
+{
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 struct decoder *decoder_open(const struct decoder_type *type, const struct decoder_spec *s, struct err *e)

@@ -150,6 +150,10 @@ extern const struct decoder_type decoder_cpu, decoder_cuda;
 extern const struct decoder_type *const decoder_types[]; /* cpu, cuda; NULL-terminated */
 const struct decoder_type *decoder_type_find(const char *name, struct err *e);
 
+/* For steps on several GPUs, before any call of CUDA: kernels are loaded when a GPU is opened, and not at their first launch. Loading waits
+ * for a GPU, and that for another, whose thread may wait for the loader. What the environment says is left as it is. */
+void decoder_several_gpus(void);
+
 /* NULL with *e set: something missing (a GPU, cuBLAS, memory: "needs X GiB, Y free"), or a spec that the type does not
  * take (dtype, heads). K and V of the pool hold NaN until written. */
 struct decoder *decoder_open(const struct decoder_type *type, const struct decoder_spec *s, struct err *e);

@@ -238,6 +238,17 @@ TEST(cards_take_even_shares)
     ck_assert_msg(strstr(e.msg, "4 cards"), "%s", e.msg);
 }
 
+/* Kernels are loaded before cards wait for each other; who says otherwise is obeyed. */
+TEST(several_gpus_load_their_kernels_first)
+{
+    unsetenv("CUDA_MODULE_LOADING");
+    decoder_several_gpus();
+    ck_assert_str_eq(getenv("CUDA_MODULE_LOADING"), "EAGER");
+    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+    decoder_several_gpus();
+    ck_assert_str_eq(getenv("CUDA_MODULE_LOADING"), "LAZY");
+}
+
 /* A card that fails is not waited for: the step fails, with its word. */
 static bool breaks(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *l,
                    struct err *e)

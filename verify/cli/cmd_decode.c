@@ -79,6 +79,8 @@ static bool settle(struct decode_args *a, struct strategy_use **use, struct err 
     struct err no_gpu = {0};
     if (!tree_finish(&a->tree, false, e))
         return false;
+    if (j->gpus > 1)
+        decoder_several_gpus();
     if (j->time && a->tree.src.kind != SRC_TRACE)
         return err_set(e, "decode: --time: no trace given (expected --trace SPEC)");
     if (j->gpus == 1 && j->parallel != PARALLEL_TENSOR)
