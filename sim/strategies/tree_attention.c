@@ -43,6 +43,23 @@ struct tree_dense {
     int32_t tile_m, tile_n;
 };
 
+enum { MASK_BYTES = 1 << 28 }; /* of a plan, which has one for each query and node */
+
+static bool dense_applicable(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                             const double *opt, char *why)
+{
+    (void)env;
+    (void)s;
+    (void)opt;
+    int64_t nodes = 0;
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        nodes += node_live(nf, v);
+    if (nodes * nf->n_queries > MASK_BYTES)
+        return why_not(why, "%lld nodes x %d queries: its mask is too large for a plan (at most %d MiB)",
+                       (long long)nodes, nf->n_queries, MASK_BYTES >> 20);
+    return true;
+}
+
 static struct plan *plan_dense(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                                const double *opt)
 {
@@ -134,6 +151,7 @@ const struct strategy strategy_tree_vanilla = {
     .source = "DeFT 3.3",
     .about = "All queries times the whole tree in one fused kernel, with a dense mask.",
     .opts = dense_opts,
+    .applicable = dense_applicable,
     .config = &(const struct tree_dense){.tile_m = 64, .tile_n = 128},
     .plan = plan_dense,
 };
@@ -143,6 +161,7 @@ const struct strategy strategy_tree_medusa = {
     .source = "DeFT 3.3, A.4",
     .about = "All queries times the whole tree by GEMMs, with scores and a dense mask in memory.",
     .opts = dense_opts,
+    .applicable = dense_applicable,
     .config = &(const struct tree_dense){.unfused = true},
     .plan = plan_dense,
 };

@@ -603,6 +603,11 @@ TEST(cascade_tiles)
     }
 }
 
+static struct tree *twenty_thousand(void)
+{
+    return star(3, 20000, 2);
+}
+
 /* The sentences of strategies that do not apply name the number that is too large. */
 TEST(not_applicable)
 {
@@ -614,6 +619,7 @@ TEST(not_applicable)
         {"hydragen", forest, "2 different prefixes"},       {"relay", forest, "2 different prefixes"},
         {"relay++", empty_nodes, "2 different prefixes"},   {"hydragen", no_tokens, "no query sees a token"},
         {"tree-specinfer", few_shot, "100 tokens are not"}, {"tree-specinfer", forest, "561 tokens are not"},
+        {"tree-vanilla", twenty_thousand, "20001 nodes x 20000 queries"}, {"tree-medusa", twenty_thousand, "20001 nodes x 20000 queries"},
     };
     struct plan_env env = llama3_8b();
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) {
