@@ -94,6 +94,8 @@ TEST(strategy_lists_keep_their_options)
     struct err e = {0};
     ck_assert(case_strategies(NULL, &use, &n, &e) && n == n_strategies);
     free(use);
+    ck_assert(case_strategies("all", &use, &n, &e) && n == n_strategies);
+    free(use);
     ck_assert(case_strategies("naive,pat:rule=artifact,max_rows=32,deft-node", &use, &n, &e));
     ck_assert_int_eq(n, 3);
     char *text = strategy_label(&use[1]);

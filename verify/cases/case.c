@@ -66,7 +66,7 @@ static bool add_uses(struct uses *u, const char *item, struct err *e)
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e)
 {
     struct uses u = {0};
-    if (!list) {
+    if (!list || strcmp(list, "all") == 0) {
         *out = xcalloc((size_t)n_strategies, sizeof **out);
         for (*n = 0; *n < n_strategies; (*n)++)
             (*out)[*n] = strategy_default(strategies[*n]);

@@ -46,7 +46,7 @@ char *case_print(const struct case_spec *c);
 /* A kernel by name, or false with *e set. */
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);
 
-/* A comma-separated list of strategies; NULL: all of them. A strategy may have options
+/* A comma-separated list of strategies; NULL or "all": all of them. A strategy may have options
  * ("pat,deft-flatten:chunk=64,rule=paper"). An option may have several values ("chunk=64/128"); each is combined with
  * each value of the others. *out is an array of *n that the caller frees. */
 enum { CASE_MAX_STRATEGIES = 4096 };

@@ -227,7 +227,7 @@ static bool set_up(const struct replay_args *a, struct replay_run *run, struct g
     const char *list = a->strategies ? a->strategies : default_strategies;
     int32_t n_use = 0;
     if ((a->machine && !machine_parse(a->machine, &g->mc, e)) ||
-        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, &g->use, &n_use, e))
+        !case_strategies(list, &g->use, &n_use, e))
         return false;
     if (!a->machine) { /* steps run once more without attention: the bound of what attention can gain */
         g->use = xrealloc(g->use, (size_t)n_use + 1, sizeof *g->use);

@@ -192,7 +192,6 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
     if (!read_plan(a, e))
         return false;
     const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans, run->bytes_svg};
-    const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     if (run->llm && (a->layers || a->problem.heads || a->problem.d || a->problem.window || a->sets || a->n_swept > 0))
         return err_set(e, "--llm has heads, layers and windows of its own (expected no --heads, --head-dim, --layers, "
                           "--window, --sweep or --sets)");
@@ -218,7 +217,7 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
     if (a->model && strcmp(a->model, "clock") != 0 && !(run->model = fit_model_find(a->model, e)))
         return false;
     if (!outfiles_check(out, 5, e) || !problem_spec_check(&run->spec, e) || !tree_finish(&a->tree, !a->sets, e) ||
-        !case_strategies(list, &run->use, &run->n_use, e))
+        !case_strategies(a->strategies, &run->use, &run->n_use, e))
         return false;
     add_plan(a, run);
     return sim_read_coefficients(run, a->coefficients, a->part, e);
