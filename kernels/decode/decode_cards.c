@@ -272,7 +272,7 @@ static bool cards_wait(struct decoder *d, struct decode_time *t, struct err *e)
 {
     struct decode_time time[CARDS_MOST] = {0};
     bool good = on_all(self(d), do_wait, time, e);
-    *t = time[first_card(self(d))];
+    *t = (struct decode_time){0}; /* as are those of cards that are not there */
     for (int32_t c = 0; c < self(d)->n; c++) {
         t->whole_s = fmax(t->whole_s, time[c].whole_s);
         t->attention_s = fmax(t->attention_s, time[c].attention_s);
@@ -280,7 +280,7 @@ static bool cards_wait(struct decoder *d, struct decode_time *t, struct err *e)
         t->move_s = fmax(t->move_s, time[c].move_s);
         t->layout_s = fmax(t->layout_s, time[c].layout_s);
         t->enqueue_s = fmax(t->enqueue_s, time[c].enqueue_s);
-        t->upload_bytes += c == first_card(self(d)) ? 0 : time[c].upload_bytes;
+        t->upload_bytes += time[c].upload_bytes;
     }
     return good;
 }

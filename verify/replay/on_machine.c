@@ -36,19 +36,20 @@ static struct decoder_spec card_of(const struct replay_machine *m)
                                  .card = m->n_cards > 1};
 }
 
+/* Nothing for a card alone, which tells nobody. */
 static double hops_s(const struct replay_machine *m, int32_t hops, double bytes)
 {
-    return 1e-9 * (m->mc->link_ns + hops * m->mc->hop_ns) + hops * bytes / m->mc->link_bandwidth;
+    return m->alone ? 0 : 1e-9 * (m->mc->link_ns + hops * m->mc->hop_ns) + hops * bytes / m->mc->link_bandwidth;
 }
 
 double replay_sum_s(const struct replay_machine *m, double bytes)
 {
-    return m->alone ? 0 : hops_s(m, 2 * (m->n_cards - 1), bytes / m->n_cards);
+    return hops_s(m, 2 * (m->n_cards - 1), bytes / m->n_cards);
 }
 
 double replay_gather_s(const struct replay_machine *m, double bytes)
 {
-    return m->alone ? 0 : hops_s(m, m->n_cards - 1, bytes);
+    return hops_s(m, m->n_cards - 1, bytes);
 }
 
 /* Weight w of one layer times n queries. */
