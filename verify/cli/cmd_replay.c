@@ -135,7 +135,7 @@ static bool settle(struct replay_args *a, struct err *e)
         return err_set(e, "--card %" PRId64 ": it is one of several, from 0 (expected --gpus N, and less than N)", a->card);
     if (a->card >= 0 && a->check)
         return err_set(e, "--check wants what all cards computed (expected no --card)");
-    if (a->gpus > 1 && !a->machine)
+    if (a->gpus > 1 && a->card < 0 && !a->machine)
         decoder_several_gpus();
     if (a->graph && a->gpus > 1 && a->card < 0)
         return err_set(e, "--graph is of one GPU (expected no --gpus)");
