@@ -243,13 +243,13 @@ static const char *simulated_machine(struct figure *f, const char *measured)
                        (int)(strlen(rest) - strlen("measured")), rest);
 }
 
-/* A panel's points, and how far the furthest and most of them are off. */
+/* By how many percent each of a panel's points is off. */
 struct errors {
     double error[128];
     int n;
 };
 
-/* The measured row, which one step of `steps` stands for, beside the same of `data`. column: "other_s" or "whole_s". */
+/* The time of a step of the measured row, and of the same one in `data`. column: "other_s" or "whole_s". */
 static void add_card(struct figure *f, const struct csv *data, const struct csv *measured, int64_t row,
                      const char *column, const char *series, struct errors *x)
 {
@@ -259,8 +259,8 @@ static void add_card(struct figure *f, const struct csv *data, const struct csv 
            b = ms * pick(f, data, column, "machine", simulated_machine(f, machine), "trace",
                          trace, "model", model, "strategy", "treeattn", NULL);
     add_point(f, series, figure_text(f, "%s, %s, %s", model, trace, machine), a, b, NAN);
-    if (x->n < (int)(sizeof x->error / sizeof x->error[0]))
-        x->error[x->n++] = 100 * fabs(a / b - 1);
+    CK(x->n < (int)(sizeof x->error / sizeof x->error[0]));
+    x->error[x->n++] = 100 * fabs(a / b - 1);
 }
 
 static void check_errors(struct figure *f, const char *name, struct errors *x, int most, int furthest)
